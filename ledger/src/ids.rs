@@ -1,0 +1,69 @@
+//! Typed ids. All are UUIDv7, so that rows of one time lie together; the instant is an argument.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::{NoContext, Timestamp, Uuid};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// A new id that sorts by `at`.
+            pub fn new(at: DateTime<Utc>) -> $name {
+                $name(fresh(at))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<$name, uuid::Error> {
+                Uuid::parse_str(text).map($name)
+            }
+        }
+    };
+}
+
+id!(/// One customer's credit account.
+    AccountId);
+id!(/// Credits that were put in.
+    GrantId);
+id!(/// A pre-authorisation.
+    HoldId);
+
+/// The number of an entry in its account's journal: 1, 2, 3 … without gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub i64);
+
+impl Seq {
+    #[must_use]
+    pub fn next(self) -> Seq {
+        Seq(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A UUIDv7 of the instant `at`. Before 1970 counts as 1970.
+pub fn fresh(at: DateTime<Utc>) -> Uuid {
+    let seconds = u64::try_from(at.timestamp()).unwrap_or(0);
+    Uuid::new_v7(Timestamp::from_unix(NoContext, seconds, at.timestamp_subsec_nanos()))
+}

@@ -1,0 +1,184 @@
+//! A lane: takes what is queued and runs it, round after round, whatever the database does.
+
+use std::time::{Duration, Instant};
+
+use sqlx::PgConnection;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::aside::Aside;
+use super::round::{self, Locking, RoundFailure, Verdict};
+use super::{Answer, CONFLICT_WAITS_MS, Job, Options, TRANSACTION_MAX};
+use crate::command::Command;
+use crate::service::PostError;
+use crate::store::StoreError;
+use crate::store::connect::Database;
+use crate::store::lock::PolicyCache;
+
+/// A connection that is made again when it is lost, and what it has learned of policies.
+pub(crate) struct Line {
+    database: Database,
+    connection: Option<PgConnection>,
+    policies: PolicyCache,
+}
+
+impl Line {
+    pub(crate) fn new(database: Database) -> Line {
+        Line { database, connection: None, policies: PolicyCache::default() }
+    }
+
+    /// Runs one round within the time a transaction may take. A connection that failed is given up.
+    async fn round(&mut self, commands: &[&Command], locking: Locking) -> Result<Vec<Verdict>, RoundFailure> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => timeout(TRANSACTION_MAX, self.database.lane())
+                .await
+                .map_err(|_| StoreError::Lost(sqlx::Error::PoolTimedOut))?
+                .map_err(StoreError::Lost)?,
+        };
+        match timeout(TRANSACTION_MAX, round::run(&mut connection, &mut self.policies, commands, locking)).await {
+            Ok(Ok(verdicts)) => {
+                self.connection = Some(connection);
+                Ok(verdicts)
+            }
+            Ok(Err(failure)) => {
+                if !matches!(failure.error, StoreError::Lost(_)) {
+                    self.connection = Some(connection);
+                }
+                Err(failure)
+            }
+            // It may have been in the middle of its commit.
+            Err(_) => Err(RoundFailure { error: StoreError::Lost(sqlx::Error::PoolTimedOut), in_doubt: true }),
+        }
+    }
+
+    /// Runs a round until it has verdicts, until the database has stayed away too long, or until it must be halved.
+    async fn settle(&mut self, commands: &[&Command], locking: Locking) -> Settled {
+        let began = Instant::now();
+        let mut in_doubt = false;
+        let mut conflicts = CONFLICT_WAITS_MS.iter();
+        let mut losses: u32 = 0;
+        loop {
+            let failure = match self.round(commands, locking).await {
+                Ok(verdicts) => return Settled::Verdicts(verdicts),
+                Err(failure) => failure,
+            };
+            in_doubt |= failure.in_doubt;
+            match failure.error {
+                StoreError::Locked => return Settled::StillLocked,
+                StoreError::Conflict(error) => match conflicts.next() {
+                    Some(wait_ms) => sleep(jittered(*wait_ms)).await,
+                    None => return Settled::Failed(StoreError::Conflict(error)),
+                },
+                StoreError::Lost(error) => {
+                    if losses == 0 {
+                        tracing::warn!(error = %error, "The database connection was lost; trying again");
+                    }
+                    losses += 1;
+                    if began.elapsed() >= TRANSACTION_MAX {
+                        return Settled::Away { in_doubt };
+                    }
+                    sleep(jittered(u64::from(losses.min(10)) * 20)).await;
+                }
+                error => return Settled::Failed(error),
+            }
+        }
+    }
+}
+
+enum Settled {
+    Verdicts(Vec<Verdict>),
+    /// The one account of the round was not given in time.
+    StillLocked,
+    Away { in_doubt: bool },
+    Failed(StoreError),
+}
+
+/// Between half of it and all of it, so that those that collided do not meet again.
+fn jittered(wait_ms: u64) -> Duration {
+    let mut byte = [0; 1];
+    let random = if getrandom::fill(&mut byte).is_ok() { u64::from(byte[0]) } else { 128 };
+    Duration::from_micros(wait_ms * 500 + wait_ms * 500 * random / 255)
+}
+
+/// The task of a lane.
+pub(crate) async fn run(
+    database: Database,
+    options: Options,
+    aside: Aside,
+    mut callers: mpsc::Receiver<Job>,
+    mut house: mpsc::Receiver<Job>,
+) {
+    let mut line = Line::new(database);
+    let house_max = (options.round_max / 4).max(1);
+    let mut jobs = Vec::with_capacity(options.round_max);
+    loop {
+        // The queues close together, when the last handle is gone.
+        let (first, mut from_house) = tokio::select! {
+            biased;
+            job = callers.recv() => (job, 0),
+            job = house.recv() => (job, 1),
+        };
+        let Some(first) = first else { break };
+        jobs.push(first);
+        // Whichever woke the lane, the other gets its share of the same round.
+        while jobs.len() < options.round_max && let Ok(job) = callers.try_recv() {
+            jobs.push(job);
+        }
+        while from_house < house_max && jobs.len() < options.round_max && let Ok(job) = house.try_recv() {
+            jobs.push(job);
+            from_house += 1;
+        }
+        let jobs = aside.keep_waiting(std::mem::take(&mut jobs));
+        for (account, job) in work(&mut line, jobs, Locking::SkipLocked).await {
+            aside.put(account, job);
+        }
+    }
+}
+
+/// Runs jobs and answers them, all but those whose account is locked elsewhere, which come back.
+pub(crate) async fn work(line: &mut Line, jobs: Vec<Job>, locking: Locking) -> Vec<(crate::ids::AccountId, Job)> {
+    let mut locked = Vec::new();
+    let mut rest = vec![jobs];
+    while let Some(mut jobs) = rest.pop() {
+        if jobs.is_empty() {
+            continue;
+        }
+        let commands: Vec<&Command> = jobs.iter().map(|job| &job.command).collect();
+        match line.settle(&commands, locking).await {
+            Settled::Verdicts(verdicts) => {
+                for (job, verdict) in jobs.into_iter().zip(verdicts) {
+                    match verdict {
+                        Verdict::Answer(answer) => job.answer(answer),
+                        Verdict::Locked(account) => locked.push((account, job)),
+                    }
+                }
+            }
+            Settled::StillLocked => locked.extend(jobs.into_iter().map(|job| (job.command.account, job))),
+            Settled::Away { in_doubt } => {
+                let error = if in_doubt { PostError::OutcomeUnknown } else { PostError::DatabaseUnavailable };
+                jobs.into_iter().for_each(|job| job.answer(Err(error.clone())));
+            }
+            Settled::Failed(error) if jobs.len() == 1 => {
+                for job in jobs {
+                    let answer = alone(&error, &job.command);
+                    job.answer(answer);
+                }
+            }
+            // Halved, first half first, so that the commands of an account keep their order.
+            Settled::Failed(_) => {
+                let second = jobs.split_off(jobs.len() / 2);
+                rest.push(second);
+                rest.push(jobs);
+            }
+        }
+    }
+    locked
+}
+
+/// The culprit of a round is logged once, with what the database said.
+fn alone(error: &StoreError, command: &Command) -> Answer {
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    tracing::error!(account.id = %command.account, error = %error, cause, "A command could not be posted");
+    Err(PostError::Internal)
+}

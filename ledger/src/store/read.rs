@@ -1,0 +1,665 @@
+//! Everything that only reads. A balance is read as one snapshot and lapsed in memory, so that all views agree at
+//! every instant, whether a sweep has run or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, NaiveDate, Utc};
+use chrono_tz::Tz;
+use rust_decimal::Decimal;
+use serde_json::Value;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::StoreError;
+use super::load::{self, with_lines};
+use super::rows::{self, EntryRow, GrantRow, HoldRow, entry_rows, inconsistent};
+use crate::credits::Credits;
+use crate::decide::State;
+use crate::entry::{Entry, Kind};
+use crate::grant::{Grant, GrantView};
+use crate::hold::{Hold, HoldStatus, HoldView};
+use crate::ids::{AccountId, HoldId, Seq};
+use crate::service::{AccountView, BalanceView, EntryQuery, EntryTotals, NextExpiry, Page, PageError, PageRequest, UsageRow};
+
+/// Rows of a page unless the caller says otherwise, and at most.
+const PAGE_DEFAULT: i64 = 50;
+const PAGE_MAX: i64 = 200;
+/// Grants listed as ending next.
+const NEXT_EXPIRIES_MAX: usize = 10;
+
+pub(crate) async fn clock(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
+    Ok(sqlx::query_scalar!(r#"select ledger_now() as "now!""#).fetch_one(pool).await?)
+}
+
+pub(crate) async fn account_by_ref(pool: &PgPool, external_ref: &str) -> Result<Option<AccountId>, StoreError> {
+    let id = sqlx::query_scalar!("select account_id from account_refs where external_ref = $1", external_ref).fetch_optional(pool).await?;
+    Ok(id.map(AccountId))
+}
+
+/// What is known of an account at one instant, for reading: head, open grants, open holds.
+pub(crate) struct Snapshot {
+    pub now: DateTime<Utc>,
+    pub state: State,
+}
+
+/// Reads an account's head, open grants and open holds as one snapshot.
+pub(crate) async fn snapshot(pool: &PgPool, account: AccountId) -> Result<Option<Snapshot>, StoreError> {
+    let mut transaction = pool.begin_with("begin isolation level repeatable read read only").await?;
+    let snapshot = snapshot_in(&mut transaction, account).await?;
+    transaction.rollback().await?;
+    Ok(snapshot)
+}
+
+async fn snapshot_in(connection: &mut PgConnection, account: AccountId) -> Result<Option<Snapshot>, StoreError> {
+    let row = sqlx::query!(
+        r#"select a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.available, a.held, a.debt, a.recorded_at,
+            a.effective_at, ledger_now() as "now!"
+        from accounts a where a.id = $1"#,
+        account.0
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let bad = |what: &str| inconsistent("accounts", account.0, what.to_owned());
+    let amount = |value| rows::credits("accounts", account.0, value);
+    let head = crate::account::Head {
+        seq: Seq(row.seq),
+        available: amount(row.available)?,
+        held: amount(row.held)?,
+        debt: amount(row.debt)?,
+        recorded_at: row.recorded_at,
+        effective_at: row.effective_at,
+        ..crate::account::Head::empty()
+    };
+    let grants = sqlx::query_as!(
+        GrantRow,
+        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
+            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
+        from grants g where g.account_id = $1 and g.open",
+        account.0
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let holds = sqlx::query_as!(
+        HoldRow,
+        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
+            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
+            h.request_ref, h.model, h.key_ref
+        from holds h where h.account_id = $1 and h.status = 1"#,
+        account.0
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let grants = grants.into_iter().map(GrantRow::grant).collect::<Result<Vec<_>, _>>()?;
+    let holds = holds.into_iter().map(HoldRow::hold).collect::<Result<Vec<_>, _>>()?;
+    let state = State {
+        account,
+        status: rows::status(row.status).ok_or_else(|| bad("status"))?,
+        // Lapsing asks nothing of the policy.
+        policy: crate::policy::Policy { name: row.policy, ..crate::policy::Policy::default() },
+        time_zone: row.time_zone.parse().map_err(|_| bad("time_zone"))?,
+        erased: row.erased,
+        head,
+        grants: grants.into_iter().map(|grant: Grant| (grant.id, grant)).collect(),
+        holds: holds.into_iter().map(|hold: Hold| (hold.id, hold)).collect(),
+        originals: BTreeMap::new(),
+        clawbacks: BTreeMap::new(),
+        debt_payments: Vec::new(),
+        jobs: BTreeMap::new(),
+        quotas: Vec::new(),
+        uses: BTreeMap::new(),
+        keys: BTreeMap::new(),
+        voids: BTreeMap::new(),
+    };
+    Ok(Some(Snapshot { now: row.now, state }))
+}
+
+impl Snapshot {
+    pub(crate) fn balance(&self, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
+        let account = self.state.account;
+        let view = self.state.lapsed_view(at).map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
+        let mut next: Vec<NextExpiry> = self
+            .state
+            .grants
+            .values()
+            .filter(|grant| grant.is_live(at) && grant.remaining.is_positive())
+            .filter_map(|grant| Some(NextExpiry { grant: grant.id, remaining: grant.remaining, expires_at: grant.expires_at? }))
+            .collect();
+        next.sort_by_key(|expiry| (expiry.expires_at, expiry.grant));
+        next.truncate(NEXT_EXPIRIES_MAX);
+        balance(account, view.available, view.held, view.debt, at, next)
+    }
+}
+
+fn balance(
+    account: AccountId,
+    available: Credits,
+    held: Credits,
+    debt: Credits,
+    as_of: DateTime<Utc>,
+    next_expiries: Vec<NextExpiry>,
+) -> Result<BalanceView, StoreError> {
+    let balance = available.plus(held).map_err(|_| inconsistent("accounts", account.0, "balance".to_owned()))?;
+    Ok(BalanceView { available, held, balance, debt, breaker_open: available.is_negative(), as_of, next_expiries })
+}
+
+/// The balance at an instant before the head's last entry: what the last entry effective by then left.
+pub(crate) async fn balance_before(pool: &PgPool, account: AccountId, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
+    let seq = last_seq_by(pool, account, at).await?;
+    let row = sqlx::query!("select available_after, held_after, debt_after from entries where account_id = $1 and seq = $2", account.0, seq)
+        .fetch_optional(pool)
+        .await?;
+    let amount = |value| rows::credits("entries", account.0, value);
+    match row {
+        Some(row) => {
+            balance(account, amount(row.available_after)?, amount(row.held_after)?, amount(row.debt_after)?, at, Vec::new())
+        }
+        None => balance(account, Credits::ZERO, Credits::ZERO, Credits::ZERO, at, Vec::new()),
+    }
+}
+
+/// The number of the last entry effective by `at`, 0 for none. `effective_at` never falls, so one look per kind finds it.
+async fn last_seq_by(pool: &PgPool, account: AccountId, at: DateTime<Utc>) -> Result<i64, StoreError> {
+    let seq = sqlx::query_scalar!(
+        r#"select coalesce(max(last.seq), 0) as "seq!" from generate_series(1, 13) as kinds(k)
+        cross join lateral (
+            select e.seq from entries e where e.account_id = $1 and e.kind = kinds.k::smallint and e.effective_at <= $2
+            order by e.effective_at desc, e.seq desc limit 1
+        ) last"#,
+        account.0,
+        at
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(seq)
+}
+
+/// The accounts of a list with their profiles and balances.
+pub(crate) async fn account(pool: &PgPool, account: AccountId) -> Result<Option<AccountView>, StoreError> {
+    let profile = sqlx::query!(
+        r#"select a.created_at, r.external_ref as "external_ref?", p.name, p.email, p.metadata as "metadata?"
+        from accounts a
+        left join account_refs r on r.account_id = a.id
+        left join account_profiles p on p.account_id = a.id
+        where a.id = $1 and a.seq > 0"#,
+        account.0
+    )
+    .fetch_optional(pool)
+    .await?;
+    let (Some(profile), Some(snapshot)) = (profile, snapshot(pool, account).await?) else { return Ok(None) };
+    let metadata = match profile.metadata {
+        Some(Value::Object(object)) => object,
+        _ => serde_json::Map::new(),
+    };
+    Ok(Some(AccountView {
+        id: account,
+        external_ref: profile.external_ref,
+        name: profile.name,
+        email: profile.email,
+        status: snapshot.state.status,
+        policy: snapshot.state.policy.name.clone(),
+        time_zone: snapshot.state.time_zone.name().to_owned(),
+        metadata,
+        created_at: profile.created_at,
+        balance: snapshot.balance(snapshot.now)?,
+    }))
+}
+
+/// Accounts by the beginning of reference, name or e-mail, or by id, newest first.
+pub(crate) async fn accounts(pool: &PgPool, q: &str, page: &PageRequest) -> Result<Page<AccountView>, PageError> {
+    let limit = limit(page);
+    let (backward, bound) = cursor(page)?;
+    let bound = bound.map(|text| text.parse::<Uuid>().map_err(|_| crate::service::BadCursor)).transpose()?;
+    let prefix = format!("{}%", escaped(&q.to_lowercase()));
+    let exact = q.parse::<Uuid>().ok();
+    let mut ids = sqlx::query_scalar!(
+        "select a.id from accounts a
+        where a.seq > 0
+            and ($1 = '%' or a.id = $2
+                or a.id in (select r.account_id from account_refs r where lower(r.external_ref) like $1)
+                or a.id in (select p.account_id from account_profiles p where lower(p.name) like $1 or lower(p.email) like $1))
+            and ($3::uuid is null or case when $4 then a.id > $3 else a.id < $3 end)
+        order by case when $4 then a.id end asc, case when not $4 then a.id end desc
+        limit $5",
+        prefix,
+        exact,
+        bound,
+        backward,
+        limit + 1
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::from)?;
+    let more = drop_last(&mut ids, limit);
+    if backward {
+        ids.reverse();
+    }
+    let (next, previous) = cursors(ids.first().map(ToString::to_string), ids.last().map(ToString::to_string), backward, more, bound.is_some());
+    let mut rows = Vec::with_capacity(ids.len());
+    for id in ids {
+        rows.extend(account(pool, AccountId(id)).await?);
+    }
+    Ok(Page { rows, next, previous })
+}
+
+/// `like` takes these as they are.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
+}
+
+fn limit(page: &PageRequest) -> i64 {
+    match i64::from(page.limit) {
+        0 => PAGE_DEFAULT,
+        limit => limit.min(PAGE_MAX),
+    }
+}
+
+/// A cursor is `n` or `p` (the page after, the page before) and the key of the row it lies beside.
+fn cursor(page: &PageRequest) -> Result<(bool, Option<&str>), crate::service::BadCursor> {
+    match page.cursor.as_deref() {
+        None => Ok((false, None)),
+        Some(text) => match text.split_at_checked(1) {
+            Some(("n", key)) => Ok((false, Some(key))),
+            Some(("p", key)) => Ok((true, Some(key))),
+            _ => Err(crate::service::BadCursor),
+        },
+    }
+}
+
+fn drop_last<T>(rows: &mut Vec<T>, limit: i64) -> bool {
+    let limit = usize::try_from(limit).unwrap_or(0);
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    more
+}
+
+/// The cursors beside a page whose rows are in list order.
+fn cursors(first: Option<String>, last: Option<String>, backward: bool, more: bool, bounded: bool) -> (Option<String>, Option<String>) {
+    let has_next = if backward { bounded } else { more };
+    let has_previous = if backward { more } else { bounded };
+    let next = last.filter(|_| has_next).map(|key| format!("n{key}"));
+    let previous = first.filter(|_| has_previous).map(|key| format!("p{key}"));
+    (next, previous)
+}
+
+fn seq_bound(bound: Option<&str>) -> Result<Option<i64>, crate::service::BadCursor> {
+    bound.map(|text| text.parse::<i64>().map_err(|_| crate::service::BadCursor)).transpose()
+}
+
+pub(crate) async fn grants(
+    pool: &PgPool,
+    account: AccountId,
+    live: Option<bool>,
+    page: &PageRequest,
+) -> Result<Page<GrantView>, PageError> {
+    let limit = limit(page);
+    let (backward, bound) = cursor(page)?;
+    let bound = seq_bound(bound)?;
+    let now = clock(pool).await?;
+    let rows = sqlx::query_as!(
+        GrantRow,
+        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
+            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
+        from grants g
+        where g.account_id = $1
+            and ($2::boolean is null or $2 = (g.voided_at is null and (g.expires_at is null or g.expires_at > $3)))
+            and ($4::bigint is null or case when $5 then g.seq > $4 else g.seq < $4 end)
+        order by case when $5 then g.seq end asc, case when not $5 then g.seq end desc
+        limit $6",
+        account.0,
+        live,
+        now,
+        bound,
+        backward,
+        limit + 1
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::from)?;
+    let mut grants = rows.into_iter().map(GrantRow::grant).collect::<Result<Vec<_>, _>>()?;
+    let more = drop_last(&mut grants, limit);
+    if backward {
+        grants.reverse();
+    }
+    let key = |grant: Option<&Grant>| grant.map(|grant| grant.seq.to_string());
+    let (next, previous) = cursors(key(grants.first()), key(grants.last()), backward, more, bound.is_some());
+    Ok(Page { rows: grants.iter().map(|grant| lapsed_grant(grant, now)).collect(), next, previous })
+}
+
+/// A grant as a reader sees it: what is left of one that has ended lapsed with its end, whether written or not.
+fn lapsed_grant(grant: &Grant, now: DateTime<Utc>) -> GrantView {
+    let mut view = GrantView::of(grant, now);
+    if !view.live {
+        view.remaining = Credits::ZERO;
+    }
+    view
+}
+
+/// A hold as a reader sees it: one that is due has expired, whether written or not.
+fn lapsed_hold(hold: &Hold, now: DateTime<Utc>) -> HoldView {
+    let mut view = HoldView::of(hold);
+    if hold.status == HoldStatus::Open && !hold.is_open(now) {
+        view.status = HoldStatus::Expired;
+        view.reversed = hold.amount;
+    }
+    view
+}
+
+pub(crate) async fn holds(
+    pool: &PgPool,
+    account: AccountId,
+    status: Option<HoldStatus>,
+    page: &PageRequest,
+) -> Result<Page<HoldView>, PageError> {
+    let limit = limit(page);
+    let (backward, bound) = cursor(page)?;
+    let bound = seq_bound(bound)?;
+    let now = clock(pool).await?;
+    let rows = sqlx::query_as!(
+        HoldRow,
+        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
+            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
+            h.request_ref, h.model, h.key_ref
+        from holds h
+        where h.account_id = $1
+            and ($2::smallint is null or $2 = case when h.status = 1 and h.expires_at <= $3 then 5 else h.status end)
+            and ($4::bigint is null or case when $5 then h.seq > $4 else h.seq < $4 end)
+        order by case when $5 then h.seq end asc, case when not $5 then h.seq end desc
+        limit $6"#,
+        account.0,
+        status.map(rows::hold_status_code),
+        now,
+        bound,
+        backward,
+        limit + 1
+    )
+    .fetch_all(pool)
+    .await
+    .map_err(StoreError::from)?;
+    let mut holds = rows.into_iter().map(HoldRow::hold).collect::<Result<Vec<_>, _>>()?;
+    let more = drop_last(&mut holds, limit);
+    if backward {
+        holds.reverse();
+    }
+    let key = |hold: Option<&Hold>| hold.map(|hold| hold.seq.to_string());
+    let (next, previous) = cursors(key(holds.first()), key(holds.last()), backward, more, bound.is_some());
+    Ok(Page { rows: holds.iter().map(|hold| lapsed_hold(hold, now)).collect(), next, previous })
+}
+
+pub(crate) async fn hold(pool: &PgPool, account: AccountId, hold: HoldId) -> Result<Option<HoldView>, StoreError> {
+    let now = clock(pool).await?;
+    let row = sqlx::query_as!(
+        HoldRow,
+        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
+            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
+            h.request_ref, h.model, h.key_ref
+        from holds h where h.account_id = $1 and h.id = $2"#,
+        account.0,
+        hold.0
+    )
+    .fetch_optional(pool)
+    .await?;
+    let hold = row.map(HoldRow::hold).transpose()?;
+    Ok(hold.map(|hold| lapsed_hold(&hold, now)))
+}
+
+/// A query with its instants turned into bounds of `seq`: `from` ≤ seq < `to`.
+struct Bounds {
+    from: i64,
+    to: i64,
+    kinds: Vec<i16>,
+    effective_to: DateTime<Utc>,
+}
+
+async fn bounds(pool: &PgPool, account: AccountId, query: &EntryQuery) -> Result<Bounds, StoreError> {
+    // Entries effective before an instant are those effective by the microsecond before it.
+    let before = |at: DateTime<Utc>| at - chrono::Duration::microseconds(1);
+    let from = match query.from {
+        Some(from) => last_seq_by(pool, account, before(from)).await? + 1,
+        None => 1,
+    };
+    let to = match query.to {
+        Some(to) => last_seq_by(pool, account, before(to)).await? + 1,
+        None => i64::MAX,
+    };
+    let kinds: BTreeSet<i16> = query.kinds.iter().map(|kind| kind.code()).collect();
+    let effective_to = query.to.map_or(DateTime::<Utc>::MAX_UTC.min(far_future()), before);
+    Ok(Bounds { from, to, kinds: kinds.into_iter().collect(), effective_to })
+}
+
+/// Beyond every entry, and within what the database can hold.
+fn far_future() -> DateTime<Utc> {
+    NaiveDate::from_ymd_opt(9999, 12, 31).and_then(|day| day.and_hms_opt(0, 0, 0)).map_or(DateTime::UNIX_EPOCH, |at| at.and_utc())
+}
+
+/// A page of history. With kinds, one index range per kind is merged; without, it is one range of numbers.
+pub(crate) async fn entries(
+    pool: &PgPool,
+    account: AccountId,
+    query: &EntryQuery,
+    page: &PageRequest,
+) -> Result<Page<Entry>, PageError> {
+    let limit = limit(page);
+    let (backward, bound) = cursor(page)?;
+    let bound = seq_bound(bound)?;
+    let mut bounds = bounds(pool, account, query).await?;
+    match bound {
+        Some(seq) if backward => bounds.from = bounds.from.max(seq.saturating_add(1)),
+        Some(seq) => bounds.to = bounds.to.min(seq),
+        None => {}
+    }
+    let mut connection = pool.acquire().await.map_err(StoreError::from)?;
+    let rows = entry_page(&mut connection, account, query, &bounds, backward, limit + 1).await?;
+    let mut entries = rows.into_iter().map(EntryRow::entry).collect::<Result<Vec<_>, _>>()?;
+    let more = drop_last(&mut entries, limit);
+    if backward {
+        entries.reverse();
+    }
+    let entries = with_lines(&mut connection, entries).await?;
+    let key = |entry: Option<&Entry>| entry.map(|entry| entry.seq.to_string());
+    let (next, previous) = cursors(key(entries.first()), key(entries.last()), backward, more, bound.is_some());
+    Ok(Page { rows: entries, next, previous })
+}
+
+async fn entry_page(
+    connection: &mut PgConnection,
+    account: AccountId,
+    query: &EntryQuery,
+    bounds: &Bounds,
+    backward: bool,
+    limit: i64,
+) -> Result<Vec<EntryRow>, StoreError> {
+    let (min, max) = (query.min.map(Credits::decimal), query.max.map(Credits::decimal));
+    let rows = if backward {
+        entry_rows!(
+            "from (
+                select e.account_id, e.seq from unnest($4::smallint[]) as kinds(k) cross join lateral (
+                    select e.* from entries e
+                    where e.account_id = $1 and e.kind = kinds.k and e.seq >= $2 and e.seq < $3 and e.effective_at <= $5
+                        and ($6::timestamptz is null or e.occurred_at >= $6) and ($7::timestamptz is null or e.occurred_at < $7)
+                        and ($8::text is null or e.member = $8) and ($9::text is null or e.model = $9)
+                        and ($10::text is null or e.key_ref = $10) and ($11::text is null or e.request_ref = $11)
+                        and ($12::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) >= $12)
+                        and ($13::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) <= $13)
+                    order by e.effective_at, e.seq limit $14
+                ) e
+                union all
+                (select e.account_id, e.seq from entries e
+                where cardinality($4::smallint[]) = 0 and e.account_id = $1 and e.seq >= $2 and e.seq < $3
+                    and ($6::timestamptz is null or e.occurred_at >= $6) and ($7::timestamptz is null or e.occurred_at < $7)
+                    and ($8::text is null or e.member = $8) and ($9::text is null or e.model = $9)
+                    and ($10::text is null or e.key_ref = $10) and ($11::text is null or e.request_ref = $11)
+                    and ($12::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) >= $12)
+                    and ($13::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) <= $13)
+                order by e.seq limit $14)
+            ) found
+            join entries e on e.account_id = found.account_id and e.seq = found.seq
+            left join entry_words w on w.account_id = e.account_id and w.seq = e.seq
+            order by e.seq limit $14",
+            account.0,
+            bounds.from,
+            bounds.to,
+            &bounds.kinds,
+            bounds.effective_to,
+            query.occurred_from,
+            query.occurred_to,
+            query.member.as_deref(),
+            query.model.as_deref(),
+            query.key_ref.as_deref(),
+            query.request_ref.as_deref(),
+            min as Option<Decimal>,
+            max as Option<Decimal>,
+            limit
+        )
+        .fetch_all(connection)
+        .await?
+    } else {
+        entry_rows!(
+            "from (
+                select e.account_id, e.seq from unnest($4::smallint[]) as kinds(k) cross join lateral (
+                    select e.* from entries e
+                    where e.account_id = $1 and e.kind = kinds.k and e.seq >= $2 and e.seq < $3 and e.effective_at <= $5
+                        and ($6::timestamptz is null or e.occurred_at >= $6) and ($7::timestamptz is null or e.occurred_at < $7)
+                        and ($8::text is null or e.member = $8) and ($9::text is null or e.model = $9)
+                        and ($10::text is null or e.key_ref = $10) and ($11::text is null or e.request_ref = $11)
+                        and ($12::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) >= $12)
+                        and ($13::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) <= $13)
+                    order by e.effective_at desc, e.seq desc limit $14
+                ) e
+                union all
+                (select e.account_id, e.seq from entries e
+                where cardinality($4::smallint[]) = 0 and e.account_id = $1 and e.seq >= $2 and e.seq < $3
+                    and ($6::timestamptz is null or e.occurred_at >= $6) and ($7::timestamptz is null or e.occurred_at < $7)
+                    and ($8::text is null or e.member = $8) and ($9::text is null or e.model = $9)
+                    and ($10::text is null or e.key_ref = $10) and ($11::text is null or e.request_ref = $11)
+                    and ($12::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) >= $12)
+                    and ($13::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) <= $13)
+                order by e.seq desc limit $14)
+            ) found
+            join entries e on e.account_id = found.account_id and e.seq = found.seq
+            left join entry_words w on w.account_id = e.account_id and w.seq = e.seq
+            order by e.seq desc limit $14",
+            account.0,
+            bounds.from,
+            bounds.to,
+            &bounds.kinds,
+            bounds.effective_to,
+            query.occurred_from,
+            query.occurred_to,
+            query.member.as_deref(),
+            query.model.as_deref(),
+            query.key_ref.as_deref(),
+            query.request_ref.as_deref(),
+            min as Option<Decimal>,
+            max as Option<Decimal>,
+            limit
+        )
+        .fetch_all(connection)
+        .await?
+    };
+    Ok(rows)
+}
+
+/// Sums over a whole filter. They read the rows of the filter; a screen asks for them behind a link where there may be many.
+pub(crate) async fn entry_totals(pool: &PgPool, account: AccountId, query: &EntryQuery) -> Result<EntryTotals, StoreError> {
+    let bounds = bounds(pool, account, query).await?;
+    let kinds: Vec<i16> = if bounds.kinds.is_empty() { Kind::ALL.iter().map(|kind| kind.code()).collect() } else { bounds.kinds };
+    let row = sqlx::query!(
+        r#"select count(*) as "count!", sum(e.amount) as amount, sum(e.moved) as moved from entries e
+        where e.account_id = $1 and e.kind = any($4) and e.seq >= $2 and e.seq < $3
+            and ($5::timestamptz is null or e.occurred_at >= $5) and ($6::timestamptz is null or e.occurred_at < $6)
+            and ($7::text is null or e.member = $7) and ($8::text is null or e.model = $8)
+            and ($9::text is null or e.key_ref = $9) and ($10::text is null or e.request_ref = $10)
+            and ($11::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) >= $11)
+            and ($12::numeric is null or abs(case when e.amount = 0 then e.moved else e.amount end) <= $12)"#,
+        account.0,
+        bounds.from,
+        bounds.to,
+        &kinds,
+        query.occurred_from,
+        query.occurred_to,
+        query.member.as_deref(),
+        query.model.as_deref(),
+        query.key_ref.as_deref(),
+        query.request_ref.as_deref(),
+        query.min.map(Credits::decimal) as Option<Decimal>,
+        query.max.map(Credits::decimal) as Option<Decimal>
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(EntryTotals {
+        count: row.count,
+        amount: rows::credits("entries", account.0, row.amount.unwrap_or_default())?,
+        moved: rows::credits("entries", account.0, row.moved.unwrap_or_default())?,
+    })
+}
+
+pub(crate) async fn entry(pool: &PgPool, account: AccountId, seq: Seq) -> Result<Option<Entry>, StoreError> {
+    let mut connection = pool.acquire().await?;
+    let mut entries = load::entries(&mut connection, &BTreeSet::from([(account, seq)])).await?;
+    Ok(entries.pop())
+}
+
+pub(crate) async fn usage_by_day(
+    pool: &PgPool,
+    account: AccountId,
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+    zone: Tz,
+) -> Result<Vec<UsageRow>, StoreError> {
+    let used = [Kind::Consume, Kind::Settle, Kind::Refund].map(Kind::code);
+    let rows = sqlx::query!(
+        r#"select (e.effective_at at time zone $5)::date as "day!", e.model, sum(-e.amount) as "amount!" from entries e
+        where e.account_id = $1 and e.kind = any($2) and e.effective_at >= $3 and e.effective_at < $4
+        group by 1, 2 order by 1, 2"#,
+        account.0,
+        &used[..],
+        from,
+        to,
+        zone.name()
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter()
+        .map(|row| Ok(UsageRow { day: row.day, model: row.model, amount: rows::credits("entries", account.0, row.amount)? }))
+        .collect()
+}
+
+/// Accounts in the order of their ids, for passes over all of them.
+pub(crate) async fn account_ids(pool: &PgPool, after: Option<AccountId>, limit: i64) -> Result<Vec<AccountId>, StoreError> {
+    let after = after.map_or(Uuid::nil(), |account| account.0);
+    let ids = sqlx::query_scalar!("select id from accounts where id > $1 order by id limit $2", after, limit).fetch_all(pool).await?;
+    Ok(ids.into_iter().map(AccountId).collect())
+}
+
+/// Entries of an account in order, after a number.
+pub(crate) async fn journal(connection: &mut PgConnection, account: AccountId, after: Seq, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    let rows = entry_rows!(
+        "from entries e left join entry_words w on w.account_id = e.account_id and w.seq = e.seq
+        where e.account_id = $1 and e.seq > $2 order by e.seq limit $3",
+        account.0,
+        after.0,
+        limit
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let entries = rows.into_iter().map(EntryRow::entry).collect::<Result<Vec<_>, _>>()?;
+    with_lines(connection, entries).await
+}
+
+/// Accounts with something that fell due by the clock, for the sweep.
+pub(crate) async fn due(pool: &PgPool, limit: i64) -> Result<Vec<AccountId>, StoreError> {
+    let rows = sqlx::query_scalar!(
+        r#"select account_id as "account_id!" from (
+            (select g.account_id, g.expires_at from grants g where g.open and g.expires_at <= ledger_now() and g.remaining > 0
+            order by g.expires_at limit $1)
+            union all
+            (select h.account_id, h.expires_at from holds h where h.status = 1 and h.expires_at <= ledger_now()
+            order by h.expires_at limit $1)
+        ) due group by account_id order by min(expires_at) limit $1"#,
+        limit
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(rows.into_iter().map(AccountId).collect())
+}

@@ -1,0 +1,202 @@
+//! Policies, quotas, the test clock, profiles, erasure and the purge: what is asked for now and then.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+use sqlx::{Connection, PgConnection, PgPool};
+
+use super::StoreError;
+use super::lock::read_policy;
+use super::rows::{self, inconsistent};
+use crate::ids::{AccountId, Seq};
+use crate::policy::Policy;
+use crate::quota::{Quota, Subject, Window};
+
+pub(crate) async fn policy(pool: &PgPool, name: &str) -> Result<Option<Policy>, StoreError> {
+    read_policy(pool, name).await
+}
+
+pub(crate) async fn policies(pool: &PgPool) -> Result<Vec<Policy>, StoreError> {
+    let rows = sqlx::query_scalar!("select rules from policies order by name").fetch_all(pool).await?;
+    let parse = |rules| serde_json::from_value(rules).map_err(|error: serde_json::Error| inconsistent("policies", uuid::Uuid::nil(), error.to_string()));
+    rows.into_iter().map(parse).collect()
+}
+
+/// Makes a policy or changes its rules; accounts that point at it follow them from their next command on.
+pub(crate) async fn set_policy(pool: &PgPool, policy: &Policy) -> Result<(), StoreError> {
+    let rules = serde_json::to_value(policy).unwrap_or_default();
+    sqlx::query!(
+        "insert into policies (name, rules, updated_at) values ($1, $2, clock_timestamp())
+        on conflict (name) do update set rules = excluded.rules, updated_at = clock_timestamp()",
+        policy.name,
+        rules
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+pub(crate) async fn quotas(pool: &PgPool, account: AccountId) -> Result<Vec<Quota>, StoreError> {
+    let rows = sqlx::query!(
+        "select subject_kind, subject, window_kind, amount_max from quotas where account_id = $1 order by 1, 2, 3",
+        account.0
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let bad = || inconsistent("quotas", account.0, "subject or window".to_owned());
+            Ok(Quota {
+                subject: rows::subject(row.subject_kind, row.subject).ok_or_else(bad)?,
+                window: rows::window(row.window_kind).ok_or_else(bad)?,
+                limit: rows::credits("quotas", account.0, row.amount_max)?,
+            })
+        })
+        .collect()
+}
+
+pub(crate) async fn set_quota(pool: &PgPool, account: AccountId, quota: &Quota) -> Result<(), StoreError> {
+    let (kind, name) = rows::subject_parts(&quota.subject);
+    sqlx::query!(
+        "insert into quotas (account_id, subject_kind, subject, window_kind, amount_max) values ($1, $2, $3, $4, $5)
+        on conflict (account_id, subject_kind, subject, window_kind) do update set amount_max = excluded.amount_max",
+        account.0,
+        kind,
+        name,
+        rows::window_code(quota.window),
+        quota.limit.decimal()
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Whether there was one.
+pub(crate) async fn remove_quota(pool: &PgPool, account: AccountId, subject: &Subject, window: Window) -> Result<bool, StoreError> {
+    let (kind, name) = rows::subject_parts(subject);
+    let done = sqlx::query!(
+        "delete from quotas where account_id = $1 and subject_kind = $2 and subject = $3 and window_kind = $4",
+        account.0,
+        kind,
+        name,
+        rows::window_code(window)
+    )
+    .execute(pool)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// Sets the test clock, never backwards; the instant it stands at now.
+pub(crate) async fn set_test_clock(pool: &PgPool, now: DateTime<Utc>) -> Result<DateTime<Utc>, StoreError> {
+    let stands_at = sqlx::query_scalar!(
+        "insert into test_clock (now) values ($1) on conflict (singleton) do update set now = greatest(test_clock.now, excluded.now) returning now",
+        now
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(stands_at)
+}
+
+pub(crate) async fn remove_test_clock(pool: &PgPool) -> Result<(), StoreError> {
+    sqlx::query!("delete from test_clock").execute(pool).await?;
+    Ok(())
+}
+
+/// The instant a test clock stands at, if there is one.
+pub(crate) async fn test_clock(pool: &PgPool) -> Result<Option<DateTime<Utc>>, StoreError> {
+    Ok(sqlx::query_scalar!("select now from test_clock").fetch_optional(pool).await?)
+}
+
+/// What people call an account; kept beside the journal.
+pub(crate) async fn set_profile(
+    pool: &PgPool,
+    account: AccountId,
+    name: Option<&str>,
+    email: Option<&str>,
+    metadata: &Map<String, Value>,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "insert into account_profiles (account_id, name, email, metadata) values ($1, $2, $3, $4)
+        on conflict (account_id) do update set name = excluded.name, email = excluded.email, metadata = excluded.metadata",
+        account.0,
+        name,
+        email,
+        Value::Object(metadata.clone())
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
+}
+
+/// Deletes all words of an account: texts with their salts, addresses, profile, reference. The chain still verifies.
+pub(crate) async fn erase_words(pool: &PgPool, account: AccountId) -> Result<(), StoreError> {
+    let mut transaction = pool.begin().await?;
+    sqlx::query!("delete from entry_words where account_id = $1", account.0).execute(&mut *transaction).await?;
+    sqlx::query!("delete from entry_addresses where account_id = $1", account.0).execute(&mut *transaction).await?;
+    sqlx::query!("delete from account_profiles where account_id = $1", account.0).execute(&mut *transaction).await?;
+    sqlx::query!("delete from account_refs where account_id = $1", account.0).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Deletes source addresses that have been kept for 30 days; how many.
+pub(crate) async fn forget_addresses(pool: &PgPool) -> Result<u64, StoreError> {
+    let done = sqlx::query!("delete from entry_addresses where recorded_at < ledger_now() - interval '30 days'").execute(pool).await?;
+    Ok(done.rows_affected())
+}
+
+/// Deletes one account with its journal and leaves a tombstone; `None` if there is no such account.
+pub(crate) async fn purge(pool: &PgPool, account: AccountId, who: &str, why: &str) -> Result<Option<Seq>, StoreError> {
+    let mut connection = pool.acquire().await?;
+    let mut transaction = connection.begin().await?;
+    let head = sqlx::query!("select seq, hash from accounts where id = $1 for update", account.0).fetch_optional(&mut *transaction).await?;
+    let Some(head) = head else { return Ok(None) };
+    sqlx::query!(
+        "insert into purges (account_id, who, why, purged_at, last_seq, last_hash, sums)
+        select $1, $2, $3, ledger_now(), $4, $5, coalesce(jsonb_agg(jsonb_build_object('ledger_account', s.ledger_account, 'pool', s.pool,
+            'day', s.day, 'debit', s.debit::text, 'credit', s.credit::text)), '[]')
+        from (
+            select l.ledger_account, g.pool, (e.effective_at at time zone 'UTC')::date as day,
+                sum(l.amount) filter (where l.direction = 1) as debit, sum(l.amount) filter (where l.direction = 2) as credit
+            from lines l
+            join entries e on e.account_id = l.account_id and e.seq = l.seq
+            left join grants g on g.account_id = l.account_id and g.id = l.grant_id
+            where l.account_id = $1
+            group by 1, 2, 3
+        ) s",
+        account.0,
+        who,
+        why,
+        head.seq,
+        head.hash
+    )
+    .execute(&mut *transaction)
+    .await?;
+    delete_account(&mut transaction, account).await?;
+    transaction.commit().await?;
+    Ok(Some(Seq(head.seq)))
+}
+
+/// The last entry's number and hash of a purged account.
+pub(crate) async fn tombstone(pool: &PgPool, account: AccountId) -> Result<Option<(Seq, [u8; 32])>, StoreError> {
+    let row = sqlx::query!("select last_seq, last_hash from purges where account_id = $1", account.0).fetch_optional(pool).await?;
+    let Some(row) = row else { return Ok(None) };
+    let hash = row.last_hash.try_into().map_err(|_| inconsistent("purges", account.0, "last_hash".to_owned()))?;
+    Ok(Some((Seq(row.last_seq), hash)))
+}
+
+async fn delete_account(connection: &mut PgConnection, account: AccountId) -> Result<(), StoreError> {
+    sqlx::query!("select set_config('daybook.purge', $1, true)", account.to_string()).fetch_one(&mut *connection).await?;
+    let id = account.0;
+    sqlx::query!("delete from lines where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from entries where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from entry_words where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from entry_addresses where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from outbox where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from holds where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from grants where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from quotas where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from account_refs where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from account_profiles where account_id = $1", id).execute(&mut *connection).await?;
+    sqlx::query!("delete from accounts where id = $1", id).execute(&mut *connection).await?;
+    Ok(())
+}

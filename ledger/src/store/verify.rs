@@ -1,0 +1,126 @@
+//! Reads accounts for verify, each as one snapshot.
+
+use rust_decimal::Decimal;
+use sqlx::{PgConnection, PgPool};
+
+use super::StoreError;
+use super::read::journal;
+use super::rows::{self, GrantRow, HoldRow};
+use crate::account::Head;
+use crate::chain;
+use crate::entry::Entry;
+use crate::grant::Grant;
+use crate::hold::Hold;
+use crate::ids::{AccountId, Seq};
+use crate::verify::{Audit, Problem, VerifyReport};
+
+/// Entries read at a time.
+const PAGE: i64 = 1_000;
+
+/// Verifies one account and adds what it found to the report.
+pub(crate) async fn account(pool: &PgPool, account: AccountId, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let mut transaction = pool.begin_with("begin isolation level repeatable read read only").await?;
+    let mut audit = Audit::new(account);
+    let found = audit_account(&mut transaction, &mut audit, report).await;
+    transaction.rollback().await?;
+    report.accounts += 1;
+    report.lines += audit.lines;
+    match found {
+        Ok(problem) => report.problems.extend(problem),
+        // A row that cannot be read is as broken as one that does not add up.
+        Err(StoreError::Inconsistent { table, what, .. }) => {
+            report.problems.push(Problem { account, seq: None, what: format!("{table}: {what}") });
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+async fn audit_account(
+    connection: &mut PgConnection,
+    audit: &mut Audit,
+    report: &mut VerifyReport,
+) -> Result<Option<Problem>, StoreError> {
+    let account = audit.account();
+    loop {
+        let entries = journal(connection, account, audit.seq(), PAGE).await?;
+        if entries.is_empty() {
+            break;
+        }
+        let digests = words_digests(connection, account, &entries).await?;
+        for entry in &entries {
+            report.entries += 1;
+            let digest = digests.iter().find(|(seq, _)| *seq == entry.seq).map(|(_, digest)| *digest);
+            if let Err(problem) = audit.entry(entry, digest) {
+                return Ok(Some(problem));
+            }
+        }
+    }
+    let Some(head) = head(connection, account).await? else { return Ok(None) };
+    let grants = grants(connection, account).await?;
+    let holds = holds(connection, account).await?;
+    Ok(audit.finish(&head, &grants, &holds).err())
+}
+
+/// The digests of the words that are still there, from their stored text.
+async fn words_digests(connection: &mut PgConnection, account: AccountId, entries: &[Entry]) -> Result<Vec<(Seq, [u8; 32])>, StoreError> {
+    let seqs: Vec<i64> = entries.iter().map(|entry| entry.seq.0).collect();
+    let rows = sqlx::query!(
+        "select seq, reason, metadata::text, salt from entry_words where account_id = $1 and seq = any($2) order by seq",
+        account.0,
+        &seqs
+    )
+    .fetch_all(connection)
+    .await?;
+    let digest = |reason: Option<&str>, metadata: Option<&str>, salt: &[u8]| chain::words_digest(salt, reason, metadata);
+    Ok(rows.iter().map(|row| (Seq(row.seq), digest(row.reason.as_deref(), row.metadata.as_deref(), &row.salt))).collect())
+}
+
+async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Option<Head>, StoreError> {
+    let row = sqlx::query!(
+        r#"select seq, hash, available, held, debt, written_off, recorded_at, effective_at, amount_totals as "amount_totals: Vec<Decimal>", moved_totals as "moved_totals: Vec<Decimal>" from accounts where id = $1"#,
+        account.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let amount = |value| rows::credits("accounts", account.0, value);
+    Ok(Some(Head {
+        seq: Seq(row.seq),
+        hash: row.hash.try_into().map_err(|_| rows::inconsistent("accounts", account.0, "hash".to_owned()))?,
+        available: amount(row.available)?,
+        held: amount(row.held)?,
+        debt: amount(row.debt)?,
+        written_off: amount(row.written_off)?,
+        recorded_at: row.recorded_at,
+        effective_at: row.effective_at,
+        totals: rows::totals(account.0, &row.amount_totals, &row.moved_totals)?,
+    }))
+}
+
+async fn grants(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Grant>, StoreError> {
+    let rows = sqlx::query_as!(
+        GrantRow,
+        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
+            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
+        from grants g where g.account_id = $1",
+        account.0
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(GrantRow::grant).collect()
+}
+
+async fn holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Hold>, StoreError> {
+    let rows = sqlx::query_as!(
+        HoldRow,
+        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
+            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
+            h.request_ref, h.model, h.key_ref
+        from holds h where h.account_id = $1"#,
+        account.0
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(HoldRow::hold).collect()
+}

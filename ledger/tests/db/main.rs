@@ -1,0 +1,5 @@
+//! The ledger on a real Postgres. Each test has a database of its own.
+#![expect(clippy::disallowed_methods, reason = "tests make their own ids")]
+
+mod races;
+mod support;
