@@ -145,7 +145,12 @@ impl<'a> Draft<'a> {
 
     /// All grants; the touched ones as this draft has them.
     pub fn all_grants(&self) -> impl Iterator<Item = &Grant> {
-        let untouched = self.state.grants.values().filter(|grant| !self.grants.contains_key(&grant.id));
+        let none_touched = self.grants.is_empty();
+        let untouched = self
+            .state
+            .grants
+            .values()
+            .filter(move |grant| none_touched || !self.grants.contains_key(&grant.id));
         untouched.chain(self.grants.values())
     }
 

@@ -1,5 +1,7 @@
 //! Rule 9: what comes back returns by the way it left. Shared by refunds, restores and the ends of holds.
 
+use std::collections::BTreeMap;
+
 use super::draft::Draft;
 use super::pen::Pen;
 use super::spread::spread;
@@ -22,22 +24,25 @@ pub(super) fn left_of(original: &Original) -> Result<Vec<Credits>, Refusal> {
         .collect()
 }
 
-/// Adds a part to what an answer says came back, joined with an equal one.
-fn note_returned(
-    returned: &mut Vec<Returned>,
-    grant: Option<GrantId>,
-    amount: Credits,
-    lapsed: bool,
-) -> Result<(), Refusal> {
-    if amount.is_zero() {
-        return Ok(());
+/// What an answer says came back: equal parts joined, in the order they came. An entry may have thousands of parts.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    parts: Vec<Returned>,
+    places: BTreeMap<(Option<GrantId>, bool), usize>,
+}
+
+impl Returns {
+    fn add(&mut self, grant: Option<GrantId>, amount: Credits, lapsed: bool) -> Result<(), Refusal> {
+        if amount.is_zero() {
+            return Ok(());
+        }
+        let place = *self.places.entry((grant, lapsed)).or_insert(self.parts.len());
+        match self.parts.get_mut(place) {
+            Some(same) => same.amount = same.amount.plus(amount)?,
+            None => self.parts.push(Returned { grant, amount, lapsed }),
+        }
+        Ok(())
     }
-    if let Some(same) = returned.iter_mut().find(|part| part.grant == grant && part.lapsed == lapsed) {
-        same.amount = same.amount.plus(amount)?;
-    } else {
-        returned.push(Returned { grant, amount, lapsed });
-    }
-    Ok(())
 }
 
 impl Draft<'_> {
@@ -48,7 +53,7 @@ impl Draft<'_> {
         pen: &mut Pen,
         id: GrantId,
         amount: Credits,
-        returned: &mut Vec<Returned>,
+        returned: &mut Returns,
     ) -> Result<(), Refusal> {
         let grant = self.known_grant(id)?;
         if self.is_live(grant) {
@@ -56,27 +61,28 @@ impl Draft<'_> {
             let rest = amount.minus(to_debt)?;
             self.pay_debt(pen, Some(id), to_debt)?;
             self.put(pen, id, rest)?;
-            note_returned(returned, None, to_debt, false)?;
-            return note_returned(returned, Some(id), rest, false);
+            returned.add(None, to_debt, false)?;
+            return returned.add(Some(id), rest, false);
         }
-        self.put(pen, id, amount)?;
-        if !self.came_back.contains(&id) {
+        // An ended grant has nothing left until something comes back, so each is listed once.
+        if grant.remaining.is_zero() {
             self.came_back.push(id);
         }
-        note_returned(returned, Some(id), amount, true)
+        self.put(pen, id, amount)?;
+        returned.add(Some(id), amount, true)
     }
 
     /// Gives `amount` of an earlier entry back: the credit lines, and the answer's `returned` and `spread`.
     pub fn give_back(&mut self, pen: &mut Pen, original: &Original, amount: Credits) -> Result<(), Refusal> {
         let shares = spread(amount, &left_of(original)?)?;
-        let mut returned = Vec::new();
+        let mut returned = Returns::default();
         for (line, share) in original.entry.debit_lines().zip(&shares) {
             if share.is_positive() {
                 self.give_back_part(pen, original.entry.seq, line, *share, &mut returned)?;
             }
         }
         pen.reverses = Some(original.entry.seq);
-        pen.answer.returned = returned;
+        pen.answer.returned = returned.parts;
         pen.answer.spread = shares;
         Ok(())
     }
@@ -87,7 +93,7 @@ impl Draft<'_> {
         since: Seq,
         line: &Line,
         amount: Credits,
-        returned: &mut Vec<Returned>,
+        returned: &mut Returns,
     ) -> Result<(), Refusal> {
         match (line.ledger_account, line.debt, line.grant) {
             (LedgerAccount::ExpirationGain, _, grant) => {
@@ -96,7 +102,7 @@ impl Draft<'_> {
                     grant.lapse_taken = grant.lapse_taken.minus(amount)?;
                 }
                 pen.house(LedgerAccount::ExpirationGain, Direction::Credit, amount, grant);
-                note_returned(returned, grant, amount, true)
+                returned.add(grant, amount, true)
             }
             (_, DebtMark::None, Some(id)) => self.come_back(pen, id, amount, returned),
             _ => self.give_back_debt(pen, since, amount, returned),
@@ -109,7 +115,7 @@ impl Draft<'_> {
         pen: &mut Pen,
         since: Seq,
         amount: Credits,
-        returned: &mut Vec<Returned>,
+        returned: &mut Returns,
     ) -> Result<(), Refusal> {
         let open = self.head.debt.min(amount);
         self.pay_debt(pen, None, open)?;
@@ -118,7 +124,7 @@ impl Draft<'_> {
         self.head.written_off = self.head.written_off.minus(written_off)?;
         pen.house(LedgerAccount::BadDebt, Direction::Credit, written_off, None);
         rest = rest.minus(written_off)?;
-        note_returned(returned, None, open.plus(written_off)?, false)?;
+        returned.add(None, open.plus(written_off)?, false)?;
         if rest.is_positive() {
             rest = self.give_back_to_payers(pen, since, rest, returned)?;
         }
@@ -132,7 +138,7 @@ impl Draft<'_> {
         pen: &mut Pen,
         since: Seq,
         amount: Credits,
-        returned: &mut Vec<Returned>,
+        returned: &mut Returns,
     ) -> Result<Credits, Refusal> {
         let mut rest = amount;
         for payment in self.payments_since(since) {

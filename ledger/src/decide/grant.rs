@@ -1,4 +1,7 @@
 //! TOPUP: credits are put in. And rule 10: when they end, and which earlier grants live longer for it.
+//!
+//! A grant rolls, and moves others, only where its end came from a rolling policy; an end that the command names
+//! does neither. A plus adjustment makes its grant here too, under the same rules.
 
 use chrono::{DateTime, Utc};
 

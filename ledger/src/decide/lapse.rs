@@ -33,7 +33,7 @@ fn ends_at(grant: &Grant, erased: bool) -> Option<DateTime<Utc>> {
 }
 
 fn due_grant(grant: &Grant, erased: bool, now: DateTime<Utc>) -> Option<Reverse<(DateTime<Utc>, Due)>> {
-    if !grant.remaining.is_positive() {
+    if grant.remaining.is_zero() {
         return None;
     }
     let at = ends_at(grant, erased)?;

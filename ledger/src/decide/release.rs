@@ -1,6 +1,7 @@
 //! AUTH_RELEASE and AUTH_REVERSAL: an open hold is given back, part by part in the order reserved.
 
 use super::draft::Draft;
+use super::give_back::Returns;
 use super::usage;
 use crate::command::ReverseOutcome;
 use crate::credits::Credits;
@@ -81,7 +82,7 @@ impl Draft<'_> {
         pen.hold = Some(hold.id);
         pen.call = self.call_of(&hold.call);
         pen.usage = used;
-        let mut returned = Vec::new();
+        let mut returned = Returns::default();
         for part in parts {
             self.use_held(&mut pen, part.grant, part.amount)?;
             self.come_back(&mut pen, part.grant, part.amount, &mut returned)?;

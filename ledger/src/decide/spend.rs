@@ -14,18 +14,27 @@ use crate::refusal::Refusal;
 impl Draft<'_> {
     /// What live grants give of `amount`, in spend order; the sum is below `amount` where they have less.
     ///
-    /// A heap instead of a sort: an account with thousands of grants mostly spends from the first few.
+    /// Mostly the first grant has enough, and one pass finds it. Else a heap, not a sort: an account with thousands
+    /// of grants still spends from the first few.
     pub fn plan_spend(&self, amount: Credits) -> Result<Vec<HoldPart>, Refusal> {
-        let mut plan = Vec::new();
         if amount.is_zero() {
-            return Ok(plan);
+            return Ok(Vec::new());
         }
-        let spendable = |grant: &&Grant| grant.remaining.is_positive() && self.is_live(grant);
-        let mut order: BinaryHeap<_> = self
-            .all_grants()
-            .filter(spendable)
-            .map(|grant| Reverse((grant.spend_order(), SpendPart::of(grant))))
-            .collect();
+        match self.spendable().min_by_key(|grant| grant.spend_order()) {
+            None => Ok(Vec::new()),
+            Some(first) if first.remaining >= amount => Ok(vec![HoldPart { grant: first.id, amount }]),
+            Some(_) => self.plan_spend_of_many(amount),
+        }
+    }
+
+    fn spendable(&self) -> impl Iterator<Item = &Grant> {
+        self.all_grants().filter(|grant| !grant.remaining.is_zero() && self.is_live(grant))
+    }
+
+    fn plan_spend_of_many(&self, amount: Credits) -> Result<Vec<HoldPart>, Refusal> {
+        let mut order: BinaryHeap<_> =
+            self.spendable().map(|grant| Reverse((grant.spend_order(), SpendPart::of(grant)))).collect();
+        let mut plan = Vec::new();
         let mut rest = amount;
         while rest.is_positive()
             && let Some(Reverse((_, part))) = order.pop()

@@ -382,7 +382,7 @@ impl Tally {
             (LedgerAccount::Available, _) => self.remaining += signed,
             (LedgerAccount::Held, _) => self.reserved += signed,
             (LedgerAccount::ExpirationGain, _) if matches!(entry.kind, Kind::Expire | Kind::Void) => {
-                self.lapsed += signed
+                self.lapsed += signed;
             }
             (LedgerAccount::ExpirationGain, _) => self.lapse_taken -= signed,
             _ => {}

@@ -497,10 +497,10 @@ fn notes_have_no_lines_and_say_what_they_record() {
         assert_eq!((set.len(), set[0].kind, set[0].note, set[0].lines.len()), (1, Kind::Note, Some(note), 0));
         match note {
             NoteKind::HoldRenewed => {
-                assert_eq!(set[0].answer.hold.as_ref().unwrap().expires_at, at("2026-01-01T00:15:00Z"))
+                assert_eq!(set[0].answer.hold.as_ref().unwrap().expires_at, at("2026-01-01T00:15:00Z"));
             }
             NoteKind::GrantExtended => {
-                assert_eq!(set[0].answer.grant.as_ref().unwrap().expires_at, Some(at("2026-07-01")))
+                assert_eq!(set[0].answer.grant.as_ref().unwrap().expires_at, Some(at("2026-07-01")));
             }
             NoteKind::StateChanged => assert_eq!(set[0].answer.status, Some(AccountStatus::ReadOnly)),
             NoteKind::PolicyChanged => assert_eq!(set[0].answer.policy.as_deref(), Some("pro")),
