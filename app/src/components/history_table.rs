@@ -1,0 +1,197 @@
+//! The one table of entries: a customer's history, staff's view of it, and the recent entries of an overview.
+
+use chrono_tz::Tz;
+use ledger::Credits;
+use ledger::entry::Entry;
+use ledger::service::EntryTotals;
+use leptos::prelude::*;
+
+use super::paid::{GrantNames, paid_from};
+use crate::format::{Local, amount, most_places, number_class, signed};
+use crate::history::place::Place;
+use crate::history::query::HistoryQuery;
+use crate::words;
+
+/// Grants named in a row; an entry may draw on thousands.
+const GRANTS_SHOWN: usize = 3;
+
+/// What stands in the foot of the table.
+pub enum Foot {
+    None,
+    Totals(EntryTotals),
+    /// A link that asks for the totals, since the whole filter has to be walked for them.
+    Ask(String),
+}
+
+/// Rows and what is needed to show them.
+pub struct Rows<'a> {
+    pub entries: &'a [Entry],
+    pub names: &'a GrantNames,
+    pub place: Place,
+    pub query: &'a HistoryQuery,
+    pub zone: Tz,
+}
+
+/// Decimal places of the two number columns.
+#[derive(Clone, Copy)]
+struct Widths {
+    amount: usize,
+    balance: usize,
+}
+
+pub fn history_table(rows: &Rows, caption: String, foot: Foot) -> AnyView {
+    let total = match &foot {
+        Foot::Totals(totals) => Some(totals.amount),
+        Foot::None | Foot::Ask(_) => None,
+    };
+    let widths = Widths {
+        amount: most_places(rows.entries.iter().map(|entry| entry.amount).chain(total)),
+        balance: most_places(rows.entries.iter().filter_map(balance_after)),
+    };
+    let body: Vec<AnyView> = rows.entries.iter().map(|entry| row(rows, entry, widths)).collect();
+    let label = caption.clone();
+    view! {
+        <div class="table" role="region" aria-label=label tabindex="0">
+            <table class="entries">
+                <caption>{caption}</caption>
+                <thead>
+                    <tr>
+                        <th scope="col">"Time"</th>
+                        <th scope="col">"Entry"</th>
+                        <th scope="col">"Reference"</th>
+                        <th scope="col">"Grant"</th>
+                        <th scope="col" class="n">"Amount"</th>
+                        <th scope="col" class="n">"Balance"</th>
+                    </tr>
+                </thead>
+                <tbody>{body}</tbody>
+                {foot_rows(foot, widths)}
+            </table>
+        </div>
+    }
+    .into_any()
+}
+
+/// `None` only beyond what any balance can hold.
+fn balance_after(entry: &Entry) -> Option<Credits> {
+    entry.available_after.plus(entry.held_after).ok()
+}
+
+fn row(rows: &Rows, entry: &Entry, widths: Widths) -> AnyView {
+    let at = Local::of(entry.effective_at, rows.zone);
+    let effect = words::effect(entry);
+    let effect = (!effect.is_empty()).then(|| view! { <small>{effect}</small> });
+    let balance = balance_after(entry).unwrap_or_default();
+    let class = |credits, most| number_class(credits, most);
+    view! {
+        <tr>
+            <td><time datetime=at.utc>{at.day}" "<span>{at.time}</span></time></td>
+            <td><a href=rows.place.entry(entry.seq, rows.query)>{words::title(entry)}</a>{what(entry)}</td>
+            <td class="ref">{entry.call.request_ref.clone()}</td>
+            <td>{grants(rows, entry)}</td>
+            <td class=class(entry.amount, widths.amount) data-sign=sign(entry.amount)>{effect}{signed(entry.amount)}</td>
+            <td class=class(balance, widths.balance)>{amount(balance)}</td>
+        </tr>
+    }
+    .into_any()
+}
+
+fn sign(amount: Credits) -> Option<&'static str> {
+    if amount.is_positive() { Some("in") } else { None }
+}
+
+/// Model and member below the entry's name.
+fn what(entry: &Entry) -> Option<AnyView> {
+    let parts: Vec<&str> =
+        [entry.call.model.as_deref(), entry.call.member.as_deref(), entry.words.reason.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect();
+    (!parts.is_empty()).then(|| view! { <small>{parts.join(" · ")}</small> }.into_any())
+}
+
+fn grants(rows: &Rows, entry: &Entry) -> Vec<AnyView> {
+    let parts = paid_from(entry);
+    let is_split = parts.len() > 1;
+    let hidden = parts.len().saturating_sub(GRANTS_SHOWN);
+    let mut views: Vec<AnyView> = parts
+        .into_iter()
+        .take(GRANTS_SHOWN)
+        .map(|(grant, part)| {
+            let share = is_split.then(|| format!(" {}", amount(part)));
+            match grant.map(|grant| rows.names.name(grant)) {
+                Some((name, Some(seq))) => {
+                    view! { <span><a href=rows.place.entry(seq, rows.query)>{name}</a>{share}</span> }
+                        .into_any()
+                }
+                Some((name, None)) => view! { <span>{name}{share}</span> }.into_any(),
+                None => view! { <span>"debt"{share}</span> }.into_any(),
+            }
+        })
+        .collect();
+    if hidden > 0 {
+        views.push(view! { <span>{format!("and {hidden} more")}</span> }.into_any());
+    }
+    views
+}
+
+fn foot_rows(foot: Foot, widths: Widths) -> Option<AnyView> {
+    match foot {
+        Foot::None => None,
+        Foot::Totals(totals) => {
+            let count = if totals.count == 1 {
+                "1 entry".to_owned()
+            } else {
+                format!("{} entries", grouped(totals.count))
+            };
+            Some(
+                view! {
+                    <tfoot>
+                        <tr data-testid="totals">
+                            <th scope="row" colspan="4">"Total of "{count}</th>
+                            <td class=number_class(totals.amount, widths.amount)>{signed(totals.amount)}</td>
+                            <td></td>
+                        </tr>
+                    </tfoot>
+                }
+                .into_any(),
+            )
+        }
+        Foot::Ask(href) => Some(
+            view! {
+                <tfoot>
+                    <tr><td colspan="6"><a href=href>"Sum up all entries of this filter"</a></td></tr>
+                </tfoot>
+            }
+            .into_any(),
+        ),
+    }
+}
+
+fn grouped(count: i64) -> String {
+    amount(Credits::from_micros(i128::from(count) * ledger::credits::MILLION).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::components::samples::entry;
+    use crate::history::place::Naming;
+
+    #[test]
+    fn c15_a_small_charge_shows_its_own_digits_in_the_history() {
+        let entries = [entry(3, "-0.0768")];
+        let rows = Rows {
+            entries: &entries,
+            names: &GrantNames::default(),
+            place: Place { account: entries[0].account, naming: Naming::Implied },
+            query: &HistoryQuery::default(),
+            zone: Tz::UTC,
+        };
+        let html = Owner::new().with(|| history_table(&rows, "History".to_owned(), Foot::None).to_html());
+        assert!(html.contains("-0.0768</td>"), "{html}");
+        assert!(html.contains(">12</td>"), "balance after: {html}");
+        assert!(!html.contains("+0"), "{html}");
+        assert!(html.contains("<tbody><tr>") && !html.contains(" style="), "{html}");
+    }
+}
