@@ -1,0 +1,128 @@
+//! Everything put together: the routes, the layers around them, and the loop that serves them.
+//!
+//! The API stands beside the pages, not inside their layers: it has no session, no cookie and no form, and
+//! pays for none of them.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::serve::ListenerExt;
+use axum::{Router, http::header};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::http::{self, pages, problem, v1};
+use crate::state::{AppState, machine_now};
+use crate::{security, session};
+
+/// How often ended sessions and old sign-in counters are deleted.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("cannot listen on {address} for metrics: {source}")]
+    Metrics { address: SocketAddr, source: std::io::Error },
+    #[error("the server stopped: {0}")]
+    Stopped(#[from] std::io::Error),
+}
+
+/// All routes with all layers.
+pub fn router(state: AppState) -> Router {
+    let api =
+        v1::routes(state.config.test_clock).route("/live", get(http::live)).route("/ready", get(http::ready));
+    let panics = state.metrics.clone();
+    api.merge(site(&state))
+        .layer(CatchPanicLayer::custom(move |_| {
+            panics.count_panic();
+            problem::internal().into_response()
+        }))
+        .layer(from_fn_with_state(state.clone(), security::finish))
+        .with_state(state)
+}
+
+/// What people see. The session is outside the status mapping; see there.
+fn site(state: &AppState) -> Router<AppState> {
+    pages::routes(state)
+        .layer(from_fn(pages::server_function_status))
+        .layer(session::layer(state.access.clone(), &state.config.http))
+        .route("/problems", get(http::problem_index))
+        .route("/problems/{name}", get(http::problem_page))
+        .route("/docs/api", get(http::reader_page))
+        .layer(from_fn_with_state(state.clone(), security::guard_pages))
+}
+
+/// Serves until `shutdown`, then answers what is running.
+pub async fn run(
+    state: AppState,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ServeError> {
+    let (stop, stopped) = watch::channel(false);
+    let metrics = match state.config.http.metrics_address {
+        Some(address) => {
+            Some(tokio::spawn(serve_metrics(bind_metrics(address).await?, state.clone(), stopped.clone())))
+        }
+        None => None,
+    };
+    let sweeper = tokio::spawn(sweep(state.clone(), stopped.clone()));
+    let service = router(state).into_make_service_with_connect_info::<SocketAddr>();
+    let listener = listener.tap_io(|stream| {
+        // An answer is one small packet; waiting for more only delays it. A socket that is gone is noticed later.
+        let _ = stream.set_nodelay(true);
+    });
+    let served = axum::serve(listener, service).with_graceful_shutdown(shutdown).await;
+    stop.send_replace(true);
+    let _ = sweeper.await;
+    if let Some(metrics) = metrics {
+        let _ = metrics.await;
+    }
+    Ok(served?)
+}
+
+async fn bind_metrics(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Metrics { address, source })
+}
+
+async fn serve_metrics(listener: TcpListener, state: AppState, stopped: watch::Receiver<bool>) {
+    let router = Router::new().route("/metrics", get(metrics)).with_state(state);
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until(stopped)).await {
+        tracing::error!(error.message = %error, "metrics are no longer served");
+    }
+}
+
+async fn metrics(State(state): State<AppState>) -> impl IntoResponse {
+    let text = state.metrics.text(state.pool.size(), state.pool.num_idle());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+async fn sweep(state: AppState, stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    let end = until(stopped);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = &mut end => return,
+        }
+        match state.access.sweep(machine_now()).await {
+            Ok(0) => {}
+            Ok(rows) => {
+                tracing::debug!(sweep.rows = rows, "ended sessions and old sign-in counters were deleted")
+            }
+            Err(error) => {
+                tracing::warn!(error.message = %error, "ended sessions could not be deleted; the next sweep tries again")
+            }
+        }
+    }
+}
+
+/// A sender that is gone means the same as its word.
+async fn until(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
