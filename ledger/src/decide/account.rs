@@ -42,17 +42,18 @@ pub(super) fn set_policy(draft: &mut Draft, policy: &Policy) -> Result<(), Refus
     Ok(())
 }
 
-/// P10: the NOTE is the main entry; an ADJUST closes out what is left. Every grant ends with it, so that what holds
-/// give back later is closed out in turn; open holds may still settle. A second erasure finds nothing to close out,
-/// and lets the store delete the words that came since.
+/// P10: the NOTE is the main entry; an ADJUST closes out what is left. Every grant ends with it (one that is spent
+/// has nothing to mark), so that what comes back later is closed out in turn; open holds may still settle. A second
+/// erasure finds nothing to close out, and lets the store delete the words that came since.
 pub(super) fn erase(draft: &mut Draft) -> Result<(), Refusal> {
     draft.status = AccountStatus::Closed;
     let mut pen = draft.note(NoteKind::Erased);
     pen.call = draft.call();
     pen.answer.status = Some(AccountStatus::Closed);
     draft.write(pen)?;
-    let mut live: Vec<_> =
-        draft.all_grants().filter(|grant| draft.is_live(grant)).map(Grant::spend_order).collect();
+    let ends =
+        |grant: &&Grant| draft.is_live(grant) && !(grant.remaining.is_zero() && grant.reserved.is_zero());
+    let mut live: Vec<_> = draft.all_grants().filter(ends).map(Grant::spend_order).collect();
     live.sort_unstable();
     let ids: Vec<_> = live.into_iter().map(|(.., id)| id).collect();
     draft.erased = true;

@@ -158,22 +158,21 @@ impl Draft<'_> {
         Ok(rest)
     }
 
-    /// Payments of debt since an entry, the last first. An earlier refund may have gone against a younger debt; then
-    /// a payer from before the entry is owed instead. So older payments follow where they are known, and after
-    /// them every grant that has not yet got back what it paid.
+    /// Payments of debt since an entry, the last first. An earlier refund may have gone against a younger debt; then a
+    /// payer from before the entry is owed instead. So every grant that has not got back what it paid follows, the
+    /// newest first.
     fn payments_since(&self, since: Seq) -> Vec<DebtPayment> {
-        let known = || self.payments.iter().rev().chain(self.state.debt_payments.iter().rev()).copied();
-        let younger = known().filter(|payment| payment.seq > since);
-        let older = known().filter(|payment| payment.seq <= since);
+        let known = self.payments.iter().rev().chain(self.state.debt_payments.iter().rev());
+        let younger = known.filter(|payment| payment.seq > since).copied();
         let owed = |grant: &&Grant| grant.paid_to_debt > grant.given_back_for_debt;
         let mut payers: Vec<&Grant> = self.all_grants().filter(owed).collect();
         payers.sort_by_key(|grant| std::cmp::Reverse(grant.seq));
-        let others = payers.into_iter().map(|grant| DebtPayment {
+        let older = payers.into_iter().map(|grant| DebtPayment {
             seq: grant.seq,
             grant: grant.id,
             amount: grant.paid_to_debt,
         });
-        younger.chain(older).chain(others).collect()
+        younger.chain(older).collect()
     }
 
     /// Ends again what came back to ended grants: an EXPIRE each, or one ADJUST on an erased account.

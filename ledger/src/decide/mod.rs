@@ -68,8 +68,9 @@ pub struct State {
     pub originals: BTreeMap<Seq, Original>,
     /// Clawbacks of the grants whose restore is asked for, oldest first.
     pub clawbacks: BTreeMap<GrantId, Vec<Original>>,
-    /// Lines of this account that paid debt from a grant, after the oldest entry named; oldest first. Older ones are
-    /// welcome: they are used where the younger are not enough. Their grants are in `grants`.
+    /// Lines of this account that paid debt from a grant, after the oldest entry named; oldest first. Where these are
+    /// not enough, the grants that have not got back what they paid follow, so for refunds and restores `grants` has
+    /// all of those too.
     pub debt_payments: Vec<DebtPayment>,
     /// The entries of the jobs that the commands name. A job may have had several holds: the newest charge that
     /// counts, else the newest. Its hold is in `holds`.

@@ -85,8 +85,7 @@ fn a_refund_that_went_against_a_younger_debt_leaves_the_older_payer_to_be_owed()
     let younger = main(&bench.settle(hold, "10")).seq;
     bench.post(Verb::Refund { seq: older, amount: None });
     assert_eq!(bench.figures(), "0 0 0");
-    // What the older payer paid was for the debt that the first refund cancelled.
-    bench.state.debt_payments.clear();
+    // Nobody paid debt since the younger entry: the first refund cancelled its debt, and left the older one's payer.
     let set = bench.post(Verb::Refund { seq: younger, amount: None });
     assert_eq!(lines_of(&set[0]), ["debit refund_expense 10", "credit available 10 g2 =10"]);
     assert_eq!(bench.remaining(payer), "10");

@@ -7,7 +7,7 @@ use super::{Bench, credits};
 use crate::account::AccountStatus;
 use crate::command::{CallFields, Expiry, JobMarker, ReasonCode, ReverseOutcome, Verb};
 use crate::credits::Credits;
-use crate::decide::Ruling;
+use crate::decide::{Ruling, decide};
 use crate::entry::{Kind, LedgerAccount};
 use crate::grant::Pool;
 use crate::hold::HoldStatus;
@@ -118,7 +118,10 @@ fn history(seed: u64) -> usize {
         let verb = verb(&mut dice, &mut bench);
         let command = bench.command(verb);
         let mut swept = bench.clone();
+        let loaded = decide(&bench.loaded(&command), &command, bench.now.max(bench.state.head.recorded_at));
         let outcome = bench.send(&command);
+        let alike = loaded == outcome;
+        assert!(alike, "seed {seed}, {:?}: decided otherwise on what the store loads", command.verb);
         swept.sweep();
         let after_sweep = swept.send(&command);
         let said =

@@ -10,5 +10,6 @@ mod jobs;
 mod lapses;
 mod limits;
 mod lines;
+mod loaded;
 
 use bench::{Bench, at, credits, lines_of};
