@@ -4,7 +4,7 @@ use super::draft::Draft;
 use crate::account::AccountStatus;
 use crate::credits::Credits;
 use crate::limits::amount_max;
-use crate::quota::Subject;
+use crate::quota::{Quota, Subject};
 use crate::refusal::{Limit, Refusal};
 
 /// An amount where 0 is taken: charges, holds and settles.
@@ -71,21 +71,31 @@ impl Draft<'_> {
         let Some(author) = self.author else { return Ok(()) };
         for subject in Subject::of(&author.command.call) {
             for quota in self.state.quotas.iter().filter(|quota| quota.subject == subject) {
-                let start = quota.window.start(self.now, self.state.time_zone);
-                let used =
-                    self.state.uses.get(&(subject.clone(), quota.window, start)).copied().unwrap_or_default();
+                let used = self.used(quota)?;
                 if used.plus(amount)? > quota.limit {
                     let resets_at = quota.window.end(self.now, self.state.time_zone);
-                    return Err(Refusal::QuotaExceeded {
-                        subject,
-                        window: quota.window,
-                        limit: quota.limit,
-                        used,
-                        resets_at,
-                    });
+                    let (window, limit) = (quota.window, quota.limit);
+                    return Err(Refusal::QuotaExceeded { subject, window, limit, used, resets_at });
                 }
             }
         }
         Ok(())
+    }
+
+    /// What a quota's subject has used in the window that holds now. Holds that expired give back what they booked,
+    /// whether or not that is written.
+    fn used(&self, quota: &Quota) -> Result<Credits, Refusal> {
+        let (window, zone) = (quota.window, self.state.time_zone);
+        let start = window.start(self.now, zone);
+        let mut used =
+            self.state.uses.get(&(quota.subject.clone(), window, start)).copied().unwrap_or_default();
+        for (call, lapsed) in self.lapsed_uses() {
+            if Subject::of(call).any(|subject| subject == quota.subject)
+                && window.start(lapsed.at, zone) == start
+            {
+                used = used.plus(lapsed.amount)?;
+            }
+        }
+        Ok(used)
     }
 }

@@ -13,7 +13,7 @@ use super::{DebtPayment, Decision, JobEntry, Ruling, Signal, State};
 use crate::account::{AccountStatus, Head};
 use crate::command::{Actor, CallFields, Command, JobKind, KeyStamp};
 use crate::credits::Credits;
-use crate::entry::{Answer, Entry, EntrySet, Kind, Words};
+use crate::entry::{Answer, Entry, EntrySet, Kind, Use, Words};
 use crate::grant::{Grant, GrantView};
 use crate::hold::{Hold, HoldView};
 use crate::ids::{GrantId, HoldId, Seq};
@@ -259,6 +259,11 @@ impl<'a> Draft<'a> {
             words_digest: None,
             hash: [0; 32],
         }
+    }
+
+    /// Changes of use by entries of this draft.
+    pub fn lapsed_uses(&self) -> impl Iterator<Item = (&CallFields, Use)> {
+        self.entries.iter().filter_map(|entry| Some((&entry.call, entry.usage?)))
     }
 
     pub fn signal(&mut self, signal: Signal) {

@@ -9,7 +9,6 @@ use super::{DebtPayment, Original, Signal};
 use crate::command::ReasonCode;
 use crate::credits::Credits;
 use crate::entry::{DebtMark, Direction, Kind, LedgerAccount, Line, Returned};
-use crate::grant::Grant;
 use crate::ids::{GrantId, Seq};
 use crate::refusal::Refusal;
 
@@ -158,21 +157,11 @@ impl Draft<'_> {
         Ok(rest)
     }
 
-    /// Payments of debt since an entry, the last first. An earlier refund may have gone against a younger debt; then a
-    /// payer from before the entry is owed instead. So every grant that has not got back what it paid follows, the
-    /// newest first.
+    /// Payments of debt since an entry, the last first. An earlier refund may have gone against a younger debt; then
+    /// a payer from before the entry is owed instead, so all payments follow, the last first.
     fn payments_since(&self, since: Seq) -> Vec<DebtPayment> {
-        let known = self.payments.iter().rev().chain(self.state.debt_payments.iter().rev());
-        let younger = known.filter(|payment| payment.seq > since).copied();
-        let owed = |grant: &&Grant| grant.paid_to_debt > grant.given_back_for_debt;
-        let mut payers: Vec<&Grant> = self.all_grants().filter(owed).collect();
-        payers.sort_by_key(|grant| std::cmp::Reverse(grant.seq));
-        let older = payers.into_iter().map(|grant| DebtPayment {
-            seq: grant.seq,
-            grant: grant.id,
-            amount: grant.paid_to_debt,
-        });
-        younger.chain(older).collect()
+        let all = || self.payments.iter().rev().chain(self.state.debt_payments.iter().rev()).copied();
+        all().filter(|payment| payment.seq > since).chain(all()).collect()
     }
 
     /// Ends again what came back to ended grants: an EXPIRE each, or one ADJUST on an erased account.

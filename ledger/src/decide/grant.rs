@@ -38,8 +38,8 @@ pub(super) fn grant(draft: &mut Draft, new: NewGrant) -> Result<(), Refusal> {
 
 /// Makes a grant on an entry begun by the caller, writes it, and moves the ends that roll with it.
 ///
-/// # Errors
-/// On an erased account nothing new is put in: nobody is left to spend it, and the money has to go back.
+/// A payment may be heard of so late that its grant has ended by the policy, or after its account was erased. It is
+/// still recorded, and what it put in ends in the same set.
 pub(super) fn fund(
     draft: &mut Draft,
     mut pen: Pen,
@@ -47,9 +47,6 @@ pub(super) fn fund(
     new: NewGrant,
 ) -> Result<(), Refusal> {
     let (expires_at, rolling) = end_of(draft, new.pool, new.expires)?;
-    if draft.erased {
-        return Err(Refusal::AccountClosed);
-    }
     let counts = |grant: &&Grant| {
         draft.is_live(grant) && (grant.remaining.is_positive() || grant.reserved.is_positive())
     };
@@ -79,32 +76,37 @@ pub(super) fn fund(
     pen.call = draft.call();
     pen.answer.pool = Some(new.pool);
     pen.house(from, Direction::Debit, new.amount, None);
-    let to_debt = draft.head.debt.min(new.amount);
+    let ended = expires_at.is_some_and(|end| end <= draft.now);
+    let to_debt = if ended { Credits::ZERO } else { draft.head.debt.min(new.amount) };
     draft.pay_debt(&mut pen, Some(new.id), to_debt)?;
     draft.put(&mut pen, new.id, new.amount.minus(to_debt)?)?;
+    if ended || draft.erased {
+        draft.came_back.push(new.id);
+    }
     draft.shown_grant = Some(new.id);
     draft.write(pen)?;
     draft.signal(Signal::GrantMade { seq, grant: new.id });
-    match expires_at {
-        Some(end) if rolling => roll(draft, new, end),
-        _ => Ok(()),
+    if let Some(end) = expires_at
+        && rolling
+    {
+        roll(draft, new, end)?;
     }
+    draft.end_again()
 }
 
 /// The end of a new grant, counted from the payment's time, and whether it rolls.
 fn end_of(draft: &Draft, pool: Pool, expires: Expiry) -> Result<(Option<DateTime<Utc>>, bool), Refusal> {
-    let (end, rolling) = match expires {
-        Expiry::Never => (None, false),
-        Expiry::At(at) => (Some(at), false),
+    match expires {
+        Expiry::Never => Ok((None, false)),
+        Expiry::At(at) if at <= draft.now => {
+            Err(Refusal::Invalid { field: "expires_at", reason: "lies in the past" })
+        }
+        Expiry::At(at) => Ok((Some(at), false)),
         Expiry::Policy => {
             let rule = draft.policy.expiry(pool);
-            (rule.end(draft.occurred_at().unwrap_or(draft.now)), rule.is_rolling())
+            Ok((rule.end(draft.occurred_at().unwrap_or(draft.now)), rule.is_rolling()))
         }
-    };
-    if end.is_some_and(|end| end <= draft.now) {
-        return Err(Refusal::Invalid { field: "expires_at", reason: "lies in the past" });
     }
-    Ok((end, rolling))
 }
 
 /// Moves the ends of the pool's grants that roll and are not yet due, never to an earlier date; one NOTE for each.

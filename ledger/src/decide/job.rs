@@ -6,7 +6,7 @@ use super::release::reverse;
 use super::{JobEntry, Original};
 use crate::command::{Command, JobKind, JobMarker, ReverseOutcome, Verb};
 use crate::entry::NoteKind;
-use crate::hold::HoldStatus;
+use crate::hold::{Hold, HoldStatus};
 use crate::ids::{HoldId, Seq};
 use crate::refusal::{Missing, Refusal};
 
@@ -14,9 +14,7 @@ use crate::refusal::{Missing, Refusal};
 pub(super) fn replayed(draft: &Draft, command: &Command) -> Result<Option<Seq>, Refusal> {
     let first = |kind: JobKind| draft.job_entry(kind).map(|entry| entry.seq);
     Ok(match &command.verb {
-        Verb::Charge { .. } | Verb::Hold { .. } => {
-            draft.job_entry(JobKind::Charge).filter(|entry| counts(draft, entry)).map(|entry| entry.seq)
-        }
+        Verb::Charge { .. } | Verb::Hold { .. } => draft.job_charge().map(|charge| charge.seq),
         Verb::Mark { marker } => {
             // Asked first: a worker that starts again must not be told that all is well.
             if *marker == JobMarker::Started && first(JobKind::Refund).is_some() {
@@ -28,12 +26,6 @@ pub(super) fn replayed(draft: &Draft, command: &Command) -> Result<Option<Seq>, 
         Verb::Void { grant } => draft.state.voids.get(grant).copied(),
         _ => None,
     })
-}
-
-/// A charge counts; a hold while open or settled, be it late.
-fn counts(draft: &Draft, entry: &JobEntry) -> bool {
-    let Some(hold) = entry.hold.and_then(|id| draft.hold(id)) else { return true };
-    matches!(hold.status, HoldStatus::Open | HoldStatus::Settled) || hold.late_settle.is_some()
 }
 
 pub(super) fn mark(draft: &mut Draft, marker: JobMarker) -> Result<(), Refusal> {
@@ -53,28 +45,29 @@ pub(super) fn mark(draft: &mut Draft, marker: JobMarker) -> Result<(), Refusal> 
 /// refund.
 pub(super) fn refund_job(draft: &mut Draft) -> Result<(), Refusal> {
     draft.require_job()?;
-    let charge = draft.job_entry(JobKind::Charge).ok_or(Refusal::NotFound { what: Missing::Job })?;
-    let seq = match charge.hold {
-        None => refund_entry(draft, charge.seq)?,
-        Some(id) => {
-            let hold = draft.known_hold(id)?;
-            let charged = if hold.status == HoldStatus::Settled { hold.ended_by } else { hold.late_settle };
-            match (hold.status, charged) {
-                (HoldStatus::Open, _) => {
-                    let seq = draft.next_seq();
-                    reverse(draft, id, ReverseOutcome::Failed)?;
-                    seq
-                }
-                (_, Some(settle)) => refund_entry(draft, settle)?,
-                (_, None) => return Err(Refusal::NotRefundable),
-            }
-        }
+    let seq = match draft.job_charge() {
+        None if draft.job_entry(JobKind::Charge).is_some() => return Err(Refusal::NotRefundable),
+        None => return Err(Refusal::NotFound { what: Missing::Job }),
+        Some(JobEntry { hold: None, seq, .. }) => refund_entry(draft, seq)?,
+        Some(JobEntry { hold: Some(id), .. }) => refund_hold(draft, id)?,
     };
     if let Some(answer) = draft.answer_mut() {
         answer.job_refund = true;
     }
     draft.note_job(JobKind::Refund, seq, None);
     Ok(())
+}
+
+fn refund_hold(draft: &mut Draft, id: HoldId) -> Result<Seq, Refusal> {
+    let hold = draft.known_hold(id)?;
+    match hold.late_settle.or(hold.ended_by) {
+        Some(settle) => refund_entry(draft, settle),
+        None => {
+            let seq = draft.next_seq();
+            reverse(draft, id, ReverseOutcome::Failed)?;
+            Ok(seq)
+        }
+    }
 }
 
 fn refund_entry(draft: &mut Draft, seq: Seq) -> Result<Seq, Refusal> {
@@ -95,6 +88,21 @@ impl Draft<'_> {
     fn job_entry(&self, kind: JobKind) -> Option<JobEntry> {
         let job = self.author?.command.call.job_id.clone()?;
         self.state.jobs.get(&(job, kind)).copied()
+    }
+
+    /// What counts as the charge of the command's job, the newest if several do: a charge, or a hold while open or
+    /// settled. A hold that was settled late counts again, though another may have been placed and ended since.
+    fn job_charge(&self) -> Option<JobEntry> {
+        let job = self.author?.command.call.job_id.as_ref()?;
+        let charge = self.job_entry(JobKind::Charge).filter(|entry| entry.hold.is_none());
+        let counts = |hold: &&Hold| {
+            let settled = hold.status == HoldStatus::Settled || hold.late_settle.is_some();
+            hold.call.job_id.as_ref() == Some(job) && (hold.status == HoldStatus::Open || settled)
+        };
+        let holds = self.all_holds().filter(counts);
+        let entries =
+            holds.map(|hold| JobEntry { seq: hold.seq, hold: Some(hold.id), recorded_at: hold.placed_at });
+        entries.chain(charge).max_by_key(|entry| entry.seq)
     }
 
     /// Remembers what of the command's job an entry is.

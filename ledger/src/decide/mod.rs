@@ -68,12 +68,11 @@ pub struct State {
     pub originals: BTreeMap<Seq, Original>,
     /// Clawbacks of the grants whose restore is asked for, oldest first.
     pub clawbacks: BTreeMap<GrantId, Vec<Original>>,
-    /// Lines of this account that paid debt from a grant, after the oldest entry named; oldest first. Where these are
-    /// not enough, the grants that have not got back what they paid follow, so for refunds and restores `grants` has
-    /// all of those too.
+    /// Lines of this account that paid debt out of a grant which has not got all of that back; oldest first, from
+    /// whatever time. Their grants are in `grants`. Asked for by refunds and restores only.
     pub debt_payments: Vec<DebtPayment>,
-    /// The entries of the jobs that the commands name. A job may have had several holds: the newest charge that
-    /// counts, else the newest. Its hold is in `holds`.
+    /// The entries of the jobs that the commands name: of several charges or holds the newest. All holds of these
+    /// jobs are in `holds`.
     pub jobs: BTreeMap<(String, JobKind), JobEntry>,
     pub quotas: Vec<Quota>,
     /// Use by subject and window, keyed by the window's first instant.

@@ -221,7 +221,7 @@ fn job_kind(kind: Kind, note: Option<NoteKind>, job_refund: bool) -> Option<JobK
     }
 }
 
-/// Entries to be given back, with what came back of each part so far, and who paid debt since the oldest of them.
+/// Entries to be given back, with what came back of each part so far, and who paid debt.
 async fn originals(connection: &mut PgConnection, states: &mut States, needs: &BTreeMap<AccountId, Needs>) -> Result<(), StoreError> {
     let mut wanted: BTreeSet<(AccountId, Seq)> =
         needs.iter().flat_map(|(account, needs)| needs.entries.iter().map(|seq| (*account, *seq))).collect();
@@ -362,24 +362,20 @@ async fn given_back(
     Ok(sums)
 }
 
-/// The lines that paid debt out of a grant after the oldest wanted entry of each account.
+/// The lines that paid debt out of a grant that has not got all of it back: whoever may be given back for debt.
 async fn debt_payments(
     connection: &mut PgConnection,
     states: &mut States,
     wanted: &BTreeSet<(AccountId, Seq)>,
 ) -> Result<(), StoreError> {
-    let mut oldest: BTreeMap<AccountId, Seq> = BTreeMap::new();
-    for (account, seq) in wanted {
-        oldest.entry(*account).or_insert(*seq);
-    }
-    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) = oldest.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
+    let accounts: BTreeSet<Uuid> = wanted.iter().map(|(account, _)| account.0).collect();
+    let accounts: Vec<Uuid> = accounts.into_iter().collect();
     let rows = sqlx::query!(
-        r#"select l.account_id, l.seq, l.grant_id as "grant_id!", l.amount from unnest($1::uuid[], $2::bigint[]) as wanted(a, s)
-        join lines l on l.account_id = wanted.a and l.seq > wanted.s
-        where l.debt_mark = 2 and l.grant_id is not null
+        r#"select l.account_id, l.seq, l.grant_id as "grant_id!", l.amount
+        from lines l join grants g on g.account_id = l.account_id and g.id = l.grant_id
+        where l.account_id = any($1) and l.debt_mark = 2 and l.grant_id is not null and g.paid_to_debt > g.given_back_for_debt
         order by l.account_id, l.seq, l.position"#,
-        &accounts,
-        &seqs
+        &accounts
     )
     .fetch_all(connection)
     .await?;

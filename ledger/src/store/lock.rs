@@ -106,8 +106,8 @@ pub(crate) async fn lock(
     let rows = sqlx::query_as!(
         AccountRow,
         r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available, a.held, a.debt,
-            a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as policy_updated_at
-        from accounts a join policies p on p.name = a.policy
+            a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as "policy_updated_at?"
+        from accounts a left join policies p on p.name = a.policy
         where a.id = any($1) order by a.id
         for no key update of a skip locked"#,
         &ids
@@ -126,8 +126,8 @@ pub(crate) async fn lock_waiting(
     let rows = sqlx::query_as!(
         AccountRow,
         r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available, a.held, a.debt,
-            a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as policy_updated_at
-        from accounts a join policies p on p.name = a.policy
+            a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as "policy_updated_at?"
+        from accounts a left join policies p on p.name = a.policy
         where a.id = $1
         for no key update of a"#,
         account.0
@@ -160,7 +160,7 @@ struct AccountRow {
     effective_at: DateTime<Utc>,
     amount_totals: Vec<Decimal>,
     moved_totals: Vec<Decimal>,
-    policy_updated_at: DateTime<Utc>,
+    policy_updated_at: Option<DateTime<Utc>>,
 }
 
 async fn collect(
@@ -171,7 +171,8 @@ async fn collect(
 ) -> Result<Locked, StoreError> {
     let mut states = BTreeMap::new();
     for row in rows {
-        let policy = policies.get(connection, &row.policy, row.policy_updated_at).await?;
+        let updated_at = row.policy_updated_at.ok_or_else(|| inconsistent("policies", row.id, format!("{} is missing", row.policy)))?;
+        let policy = policies.get(connection, &row.policy, updated_at).await?;
         let state = row.state(policy)?;
         states.insert(state.account, state);
     }

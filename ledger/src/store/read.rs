@@ -18,7 +18,7 @@ use crate::decide::State;
 use crate::entry::{Entry, Kind};
 use crate::grant::{Grant, GrantView};
 use crate::hold::{Hold, HoldStatus, HoldView};
-use crate::ids::{AccountId, HoldId, Seq};
+use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::service::{AccountView, BalanceView, EntryQuery, EntryTotals, NextExpiry, Page, PageError, PageRequest, UsageRow};
 
 /// Rows of a page unless the caller says otherwise, and at most.
@@ -118,10 +118,10 @@ impl Snapshot {
     pub(crate) fn balance(&self, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
         let account = self.state.account;
         let view = self.state.lapsed_view(at).map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
-        let mut next: Vec<NextExpiry> = self
-            .state
-            .grants
-            .values()
+        // What a due hold gave back lies in the grants as the lapses left them.
+        let lapsed: BTreeMap<GrantId, &Grant> = view.grants.iter().map(|grant| (grant.id, grant)).collect();
+        let as_left = self.state.grants.values().map(|grant| lapsed.get(&grant.id).copied().unwrap_or(grant));
+        let mut next: Vec<NextExpiry> = as_left
             .filter(|grant| grant.is_live(at) && grant.remaining.is_positive())
             .filter_map(|grant| Some(NextExpiry { grant: grant.id, remaining: grant.remaining, expires_at: grant.expires_at? }))
             .collect();

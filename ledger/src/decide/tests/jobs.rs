@@ -63,6 +63,18 @@ fn a_late_settle_is_the_jobs_charge_too() {
 }
 
 #[test]
+fn a_late_settle_counts_though_another_hold_came_and_went() {
+    let mut bench = bench_with_job();
+    let first = bench.hold("10");
+    bench.reverse(first, ReverseOutcome::Unknown);
+    let second = bench.hold("10");
+    bench.post(Verb::Release { hold: second });
+    let settle = main(&bench.settle(first, "10")).seq;
+    assert_eq!(bench.replayed(Verb::Charge { amount: credits("10") }), bench.hold_state(first).seq);
+    assert_eq!(bench.post(Verb::RefundJob)[0].reverses, Some(settle));
+}
+
+#[test]
 fn each_marker_stands_once() {
     let mut bench = bench_with_job();
     let seq = main(&bench.post(STARTED)).seq;
@@ -209,6 +221,19 @@ fn what_a_hold_gives_back_is_no_longer_used() {
     assert_eq!(total(&bench), credits("0"));
     bench.settle(expired, "60");
     assert_eq!(total(&bench), credits("60"));
+}
+
+#[test]
+fn a_hold_that_is_due_frees_the_quota_before_it_is_swept() {
+    let mut bench = Bench::new();
+    bench.paid("100");
+    quota(&mut bench, member(), Window::Total, "10");
+    bench.call.member = Some("m".into());
+    bench.hold("10");
+    assert!(matches!(bench.refused(Verb::Charge { amount: credits("10") }), Refusal::QuotaExceeded { .. }));
+    bench.at("2026-01-01T00:10:00Z");
+    bench.charge("10");
+    assert_eq!(used(&bench, Window::Total, "1970-01-01"), credits("10"));
 }
 
 #[test]

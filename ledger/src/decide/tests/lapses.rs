@@ -153,6 +153,20 @@ fn months_are_counted_from_the_payments_time_and_clamped() {
 }
 
 #[test]
+fn a_payment_heard_of_after_its_credits_ended_is_recorded_and_lapses() {
+    let mut bench = Bench::under(Policy { paid: ExpiryRule::Months(1), ..Policy::default() });
+    bench.at("2026-03-01");
+    bench.adjust("-4", ReasonCode::Correction);
+    bench.occurred_at = Some(at("2026-02-01"));
+    let verb = bench.grant_verb("10", Pool::Paid, Expiry::Policy);
+    let set = bench.post(verb);
+    // It pays no debt: it has ended.
+    assert_eq!(lines_of(&set[0]), ["debit prepaid_liability 10", "credit available 10 g2 =6"]);
+    assert_eq!(lines_of(&set[1]), ["debit available 10 g2 =-4", "credit expiration_gain 10 g2"]);
+    assert_eq!((set[1].kind, set[1].effective_at), (Kind::Expire, at("2026-03-01")));
+}
+
+#[test]
 fn rolling_moves_only_grants_under_it_that_are_not_yet_due() {
     let mut bench = Bench::new();
     let lapsed = bench.grant("1", Pool::Paid, Expiry::Policy);

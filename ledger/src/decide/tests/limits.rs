@@ -222,12 +222,15 @@ fn a_charge_of_zero_has_nothing_to_refund() {
 }
 
 #[test]
-fn an_erased_account_stays_closed_and_takes_nothing_in() {
+fn an_erased_account_stays_closed_and_keeps_nothing_that_comes_in() {
     let mut bench = Bench::new();
     bench.paid("10");
     bench.post(Verb::Erase);
-    let verb = bench.grant_verb("1", Pool::Paid, Expiry::Never);
-    assert_eq!(bench.refused(verb), Refusal::AccountClosed);
+    let verb = bench.grant_verb("1", Pool::Paid, Expiry::Policy);
+    let set = bench.post(verb);
+    let kinds: Vec<_> = set.iter().map(|entry| entry.kind.as_str()).collect();
+    assert_eq!((kinds, bench.figures()), (vec!["TOPUP", "ADJUST"], "0 0 0".to_owned()));
+    assert_eq!(bench.adjust("2", ReasonCode::Goodwill).len(), 2);
     assert_eq!(bench.refused(Verb::SetStatus { status: AccountStatus::Open }), Refusal::AccountClosed);
     assert_eq!(bench.post(Verb::Erase).len(), 1);
 }

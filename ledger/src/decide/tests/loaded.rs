@@ -7,7 +7,7 @@ use crate::command::{Command, JobKind};
 use crate::credits::Credits;
 use crate::decide::{DebtPayment, Needs, Original, State};
 use crate::entry::{DebtMark, Entry, Kind};
-use crate::ids::{GrantId, Seq};
+use crate::ids::GrantId;
 
 impl Bench {
     /// The state as the store would load it for this one command, out of the journal and the rows beside it.
@@ -21,10 +21,10 @@ impl Bench {
         state.voids.retain(|grant, _| needs.voids_of.contains(grant));
         state.quotas.retain(|quota| needs.subjects.contains(&quota.subject));
         state.uses.retain(|(subject, ..), _| needs.subjects.contains(subject));
-        let of_jobs: BTreeSet<_> = state.jobs.values().filter_map(|entry| entry.hold).collect();
-        state
-            .holds
-            .retain(|id, hold| hold.ended_by.is_none() || needs.holds.contains(id) || of_jobs.contains(id));
+        state.holds.retain(|id, hold| {
+            let of_job = hold.call.job_id.as_ref().is_some_and(|job| needs.jobs.contains(job));
+            hold.ended_by.is_none() || needs.holds.contains(id) || of_job
+        });
         self.load_originals(&needs, &mut state);
         self.load_grants(&needs, &mut state);
         state
@@ -55,16 +55,20 @@ impl Bench {
             let id = entry.answer.grant.as_ref().unwrap().id;
             state.clawbacks.entry(id).or_default().push(with_given_back(entry));
         }
-        let clawed = state.clawbacks.values().flatten().map(|clawback| clawback.entry.seq);
-        let oldest = state.originals.keys().copied().chain(clawed).min();
-        state.debt_payments = oldest.map(|oldest| self.payments_after(oldest)).unwrap_or_default();
+        let undone = !state.originals.is_empty() || !state.clawbacks.is_empty();
+        state.debt_payments = if undone { self.payments_owed() } else { Vec::new() };
     }
 
-    fn payments_after(&self, oldest: Seq) -> Vec<DebtPayment> {
+    fn payments_owed(&self) -> Vec<DebtPayment> {
+        let owed = |grant: GrantId| {
+            let grant = &self.state.grants[&grant];
+            grant.paid_to_debt > grant.given_back_for_debt
+        };
         let mut payments = Vec::new();
-        for entry in self.journal.iter().filter(|entry| entry.seq > oldest) {
+        for entry in &self.journal {
             for line in entry.lines.iter().filter(|line| line.debt == DebtMark::Pays) {
-                payments.extend(line.grant.map(|grant| DebtPayment {
+                let payer = line.grant.filter(|grant| owed(*grant));
+                payments.extend(payer.map(|grant| DebtPayment {
                     seq: entry.seq,
                     grant,
                     amount: line.amount,
@@ -75,7 +79,6 @@ impl Bench {
     }
 
     fn load_grants(&self, needs: &Needs, state: &mut State) {
-        let undone = !state.originals.is_empty() || !state.clawbacks.is_empty();
         let originals = state.originals.values().chain(state.clawbacks.values().flatten());
         let lines = originals.flat_map(|original| &original.entry.lines);
         let touched: BTreeSet<GrantId> = lines
@@ -84,9 +87,8 @@ impl Bench {
             .collect();
         state.grants.retain(|id, grant| {
             let open = grant.remaining != Credits::ZERO || grant.reserved != Credits::ZERO;
-            let owed = undone && grant.paid_to_debt > grant.given_back_for_debt;
             let rolls = needs.rolling && grant.rolling && grant.is_live(self.now);
-            open || owed || rolls || touched.contains(id) || needs.grants.contains(id)
+            open || rolls || touched.contains(id) || needs.grants.contains(id)
         });
     }
 }
