@@ -49,7 +49,7 @@ pub fn stacked_days(title: &str, description: &str, days: &[Vec<Credits>]) -> Op
     let inner = drawing.split_once('>').map(|(_, inner)| inner)?;
     let (title, description) = (escaped(title), escaped(description));
     let svg = format!(
-        "<svg viewBox=\"0 0 {width} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"usage-title usage-desc\">\
+        "<svg viewBox=\"0 0 {width} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"usage-title\" aria-describedby=\"usage-desc\">\
          <title id=\"usage-title\">{title}</title><desc id=\"usage-desc\">{description}</desc>{inner}"
     );
     Some(Plot {

@@ -35,11 +35,7 @@ test('each row follows from the one below it', async ({ page }) => {
     return whole.startsWith('-') ? -size : size;
   };
   const table = await rows(page).evaluateAll((all) =>
-    all.map((row) => {
-      const amount = row.querySelector('td:nth-child(5)')?.cloneNode(true) as HTMLElement;
-      amount.querySelector('small')?.remove();
-      return [amount.textContent ?? '', row.querySelector('td:nth-child(6)')?.textContent ?? ''];
-    }),
+    all.map((row) => [6, 7].map((column) => row.querySelector(`td:nth-child(${column})`)?.textContent ?? '')),
   );
   for (const [at, [amount, balance]] of table.slice(0, -1).entries()) {
     expect(micros(balance) - micros(amount), `row ${at}`).toBe(micros(table[at + 1][1]));
@@ -56,6 +52,8 @@ test('the filter is a form, its state the URL', async ({ page }) => {
   expect(found.length).toBeGreaterThan(0);
   await expect(rows(page).first()).toContainText('credits added');
   await expect(page.getByTestId('totals')).toContainText(new RegExp(`Total of ${found.length} entr`));
+  await expect(page.getByText('Only: Credits added')).toBeVisible();
+  await page.getByText('Change filter').click();
   await expect(page.getByRole('checkbox', { name: 'Credits added' })).toBeChecked();
   await page.reload();
   expect(await links(page)).toEqual(found);

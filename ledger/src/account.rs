@@ -19,7 +19,8 @@ pub enum AccountStatus {
 }
 
 impl AccountStatus {
-    pub const ALL: [AccountStatus; 4] = [AccountStatus::Open, AccountStatus::ReadOnly, AccountStatus::Blocked, AccountStatus::Closed];
+    pub const ALL: [AccountStatus; 4] =
+        [AccountStatus::Open, AccountStatus::ReadOnly, AccountStatus::Blocked, AccountStatus::Closed];
 
     pub fn as_str(self) -> &'static str {
         match self {

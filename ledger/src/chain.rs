@@ -53,7 +53,15 @@ fn canonical(entry: &Entry) -> Vec<u8> {
     form.number(entry.note.map_or(0, |note| i64::from(note.code())));
     form.number(entry.set_seq.0);
     form.number(i64::from(entry.is_main));
-    for amount in [entry.amount, entry.moved, entry.available_after, entry.held_after, entry.debt_after, entry.amount_total, entry.moved_total] {
+    for amount in [
+        entry.amount,
+        entry.moved,
+        entry.available_after,
+        entry.held_after,
+        entry.debt_after,
+        entry.amount_total,
+        entry.moved_total,
+    ] {
         form.amount(amount);
     }
     for at in [entry.occurred_at, entry.recorded_at, entry.effective_at] {

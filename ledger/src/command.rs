@@ -45,7 +45,9 @@ impl ActorKind {
     }
 
     pub fn from_code(code: i16) -> Option<ActorKind> {
-        [ActorKind::ApiKey, ActorKind::User, ActorKind::Worker, ActorKind::Payment].into_iter().find(|kind| kind.code() == code)
+        [ActorKind::ApiKey, ActorKind::User, ActorKind::Worker, ActorKind::Payment]
+            .into_iter()
+            .find(|kind| kind.code() == code)
     }
 }
 
@@ -79,7 +81,9 @@ impl Origin {
     }
 
     pub fn from_code(code: i16) -> Option<Origin> {
-        [Origin::Api, Origin::Form, Origin::Payment, Origin::Worker].into_iter().find(|origin| origin.code() == code)
+        [Origin::Api, Origin::Form, Origin::Payment, Origin::Worker]
+            .into_iter()
+            .find(|origin| origin.code() == code)
     }
 }
 
@@ -202,28 +206,85 @@ impl From<JobMarker> for JobKind {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verb {
     /// Entry 1 of a new account.
-    Open { external_ref: String, name: Option<String>, email: Option<String>, policy: Policy, time_zone: String },
-    Grant { id: GrantId, amount: Credits, pool: Pool, expires: Expiry, source: Option<String> },
-    Charge { amount: Credits },
+    Open {
+        external_ref: String,
+        name: Option<String>,
+        email: Option<String>,
+        policy: Policy,
+        time_zone: String,
+    },
+    Grant {
+        id: GrantId,
+        amount: Credits,
+        pool: Pool,
+        expires: Expiry,
+        source: Option<String>,
+    },
+    Charge {
+        amount: Credits,
+    },
     /// `expires_in_s` absent: the policy's default.
-    Hold { id: HoldId, amount: Credits, expires_in_s: Option<u32> },
-    Renew { hold: HoldId, expires_in_s: u32 },
-    Settle { hold: HoldId, amount: Credits },
-    Release { hold: HoldId },
-    Reverse { hold: HoldId, outcome: ReverseOutcome },
+    Hold {
+        id: HoldId,
+        amount: Credits,
+        expires_in_s: Option<u32>,
+    },
+    Renew {
+        hold: HoldId,
+        expires_in_s: u32,
+    },
+    Settle {
+        hold: HoldId,
+        amount: Credits,
+    },
+    Release {
+        hold: HoldId,
+    },
+    Reverse {
+        hold: HoldId,
+        outcome: ReverseOutcome,
+    },
     /// `amount` absent: what is left of the original.
-    Refund { seq: Seq, amount: Option<Credits> },
-    Clawback { grant: GrantId, amount: Credits, payment_ref: Option<String> },
-    Restore { grant: GrantId, amount: Credits, payment_ref: Option<String> },
-    Void { grant: GrantId },
-    Extend { grant: GrantId, expires_at: DateTime<Utc> },
+    Refund {
+        seq: Seq,
+        amount: Option<Credits>,
+    },
+    Clawback {
+        grant: GrantId,
+        amount: Credits,
+        payment_ref: Option<String>,
+    },
+    Restore {
+        grant: GrantId,
+        amount: Credits,
+        payment_ref: Option<String>,
+    },
+    Void {
+        grant: GrantId,
+    },
+    Extend {
+        grant: GrantId,
+        expires_at: DateTime<Utc>,
+    },
     /// Signed. A plus makes a grant under `id`.
-    Adjust { id: GrantId, amount: Credits, code: ReasonCode, pool: Option<Pool>, expires: Expiry },
-    Mark { marker: JobMarker },
+    Adjust {
+        id: GrantId,
+        amount: Credits,
+        code: ReasonCode,
+        pool: Option<Pool>,
+        expires: Expiry,
+    },
+    Mark {
+        marker: JobMarker,
+    },
     /// The reconciler gives an orphaned job's charge back, or reverses its open hold. The job is `call.job_id`.
     RefundJob,
-    SetStatus { status: AccountStatus },
-    SetPolicy { policy: Policy },
+    SetStatus {
+        status: AccountStatus,
+    },
+    SetPolicy {
+        policy: Policy,
+    },
     /// Closes out what is left and leaves the account closed (P10). The store deletes the words.
     Erase,
     /// Writes what fell due, and nothing else. Never keyed.
@@ -296,7 +357,9 @@ impl Verb {
             Verb::Open { external_ref, name, email, policy, time_zone } => {
                 json!(["open", external_ref, name, email, policy.name, time_zone])
             }
-            Verb::Grant { amount, pool, expires, source, .. } => json!(["grant", amount, pool, expires.canonical(), source]),
+            Verb::Grant { amount, pool, expires, source, .. } => {
+                json!(["grant", amount, pool, expires.canonical(), source])
+            }
             Verb::Charge { amount } => json!(["charge", amount]),
             Verb::Hold { amount, expires_in_s, .. } => json!(["hold", amount, expires_in_s]),
             Verb::Renew { hold, expires_in_s } => json!(["renew", hold, expires_in_s]),
@@ -308,7 +371,9 @@ impl Verb {
             Verb::Restore { grant, amount, payment_ref } => json!(["restore", grant, amount, payment_ref]),
             Verb::Void { grant } => json!(["void", grant]),
             Verb::Extend { grant, expires_at } => json!(["extend", grant, expires_at.timestamp_micros()]),
-            Verb::Adjust { amount, code, pool, expires, .. } => json!(["adjust", amount, code, pool, expires.canonical()]),
+            Verb::Adjust { amount, code, pool, expires, .. } => {
+                json!(["adjust", amount, code, pool, expires.canonical()])
+            }
             Verb::Mark { marker } => json!(["mark", format!("{marker:?}")]),
             Verb::RefundJob => json!(["refund_job"]),
             Verb::SetStatus { status } => json!(["set_status", status]),

@@ -138,7 +138,11 @@ impl Credits {
 
     fn checked(value: Decimal) -> Result<Credits, Overflow> {
         let credits = Credits(value.normalize());
-        if credits.0.abs() > Decimal::from_i128_with_scale(MICROS_MAX, PLACES) { Err(Overflow) } else { Ok(credits) }
+        if credits.0.abs() > Decimal::from_i128_with_scale(MICROS_MAX, PLACES) {
+            Err(Overflow)
+        } else {
+            Ok(credits)
+        }
     }
 }
 
@@ -182,14 +186,26 @@ mod tests {
 
     #[test]
     fn plain_decimal_notation_is_read_and_written_back_normalised() {
-        for (text, shown) in [("12.5", "12.5"), ("12.500000", "12.5"), ("0", "0"), ("-0", "0"), ("0.000001", "0.000001"), ("-0.0768", "-0.0768"), ("007", "7"), ("1.0000000", "1")] {
+        for (text, shown) in [
+            ("12.5", "12.5"),
+            ("12.500000", "12.5"),
+            ("0", "0"),
+            ("-0", "0"),
+            ("0.000001", "0.000001"),
+            ("-0.0768", "-0.0768"),
+            ("007", "7"),
+            ("1.0000000", "1"),
+        ] {
             assert_eq!(Credits::parse(text).unwrap().to_string(), shown, "{text}");
         }
     }
 
     #[test]
     fn everything_else_is_refused() {
-        for text in ["", "-", ".", ".5", "5.", "1e3", "1E3", "+1", " 5", "5 ", "1,5", "NaN", "inf", "1_000", "１２", "--1", "0x10", "1.2.3"] {
+        for text in [
+            "", "-", ".", ".5", "5.", "1e3", "1E3", "+1", " 5", "5 ", "1,5", "NaN", "inf", "1_000", "１２",
+            "--1", "0x10", "1.2.3",
+        ] {
             assert_eq!(Credits::parse(text), Err(AmountError::NotANumber), "{text:?}");
         }
         assert_eq!(Credits::parse("0.0000001"), Err(AmountError::TooFine));
@@ -201,7 +217,10 @@ mod tests {
         let tenth = Credits::parse("0.1").unwrap();
         assert_eq!(Credits::sum([tenth; 3]).unwrap(), Credits::parse("0.3").unwrap());
         let most = Credits::parse("99999999999999999999.999999").unwrap();
-        assert_eq!(most.plus(Credits::parse("0.000001").unwrap()).unwrap().to_string(), "100000000000000000000");
+        assert_eq!(
+            most.plus(Credits::parse("0.000001").unwrap()).unwrap().to_string(),
+            "100000000000000000000"
+        );
         assert_eq!(most.plus(Credits::whole(1)), Err(Overflow));
         assert_eq!(most.micros(), 99_999_999_999_999_999_999_999_999);
     }

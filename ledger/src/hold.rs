@@ -18,8 +18,13 @@ pub enum HoldStatus {
 }
 
 impl HoldStatus {
-    pub const ALL: [HoldStatus; 5] =
-        [HoldStatus::Open, HoldStatus::Settled, HoldStatus::Released, HoldStatus::Reversed, HoldStatus::Expired];
+    pub const ALL: [HoldStatus; 5] = [
+        HoldStatus::Open,
+        HoldStatus::Settled,
+        HoldStatus::Released,
+        HoldStatus::Reversed,
+        HoldStatus::Expired,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {

@@ -35,7 +35,9 @@ impl ExpiryRule {
         match self {
             ExpiryRule::Never => None,
             ExpiryRule::Days(days) => from.checked_add_days(Days::new(u64::from(days))),
-            ExpiryRule::Months(months) | ExpiryRule::RollingMonths(months) => from.checked_add_months(Months::new(months)),
+            ExpiryRule::Months(months) | ExpiryRule::RollingMonths(months) => {
+                from.checked_add_months(Months::new(months))
+            }
         }
         .filter(|end| end.year() <= 9999)
     }

@@ -13,7 +13,13 @@ pub enum Refusal {
     #[error("{short_by} credits short")]
     InsufficientCredits { short_by: Credits, available: Credits, held_elsewhere: Credits, breaker_open: bool },
     #[error("the quota is used up")]
-    QuotaExceeded { subject: Subject, window: Window, limit: Credits, used: Credits, resets_at: Option<DateTime<Utc>> },
+    QuotaExceeded {
+        subject: Subject,
+        window: Window,
+        limit: Credits,
+        used: Credits,
+        resets_at: Option<DateTime<Utc>>,
+    },
     #[error("the account is blocked")]
     AccountBlocked,
     /// `debt` where there is some.

@@ -252,7 +252,12 @@ impl Ledger {
     }
 
     /// Whether there was one.
-    pub async fn remove_quota(&self, account: AccountId, subject: &Subject, window: Window) -> Result<bool, ReadError> {
+    pub async fn remove_quota(
+        &self,
+        account: AccountId,
+        subject: &Subject,
+        window: Window,
+    ) -> Result<bool, ReadError> {
         Ok(upkeep::remove_quota(&self.pool, account, subject, window).await?)
     }
 
@@ -270,7 +275,11 @@ impl Ledger {
     }
 
     /// `at` absent: now. The caller refuses an instant in the future.
-    pub async fn balance(&self, account: AccountId, at: Option<DateTime<Utc>>) -> Result<Option<BalanceView>, ReadError> {
+    pub async fn balance(
+        &self,
+        account: AccountId,
+        at: Option<DateTime<Utc>>,
+    ) -> Result<Option<BalanceView>, ReadError> {
         let Some(snapshot) = read::snapshot(&self.pool, account).await? else { return Ok(None) };
         let at = at.unwrap_or(snapshot.now);
         if at >= snapshot.state.head.effective_at {
@@ -280,12 +289,22 @@ impl Ledger {
     }
 
     /// `live`: only grants that live now (true) or have ended (false). Newest first.
-    pub async fn grants(&self, account: AccountId, live: Option<bool>, page: &PageRequest) -> Result<Page<GrantView>, PageError> {
+    pub async fn grants(
+        &self,
+        account: AccountId,
+        live: Option<bool>,
+        page: &PageRequest,
+    ) -> Result<Page<GrantView>, PageError> {
         read::grants(&self.pool, account, live, page).await
     }
 
     /// Newest first.
-    pub async fn holds(&self, account: AccountId, status: Option<HoldStatus>, page: &PageRequest) -> Result<Page<HoldView>, PageError> {
+    pub async fn holds(
+        &self,
+        account: AccountId,
+        status: Option<HoldStatus>,
+        page: &PageRequest,
+    ) -> Result<Page<HoldView>, PageError> {
         read::holds(&self.pool, account, status, page).await
     }
 
@@ -293,12 +312,21 @@ impl Ledger {
         Ok(read::hold(&self.pool, account, hold).await?)
     }
 
-    pub async fn entries(&self, account: AccountId, query: &EntryQuery, page: &PageRequest) -> Result<Page<Entry>, PageError> {
+    pub async fn entries(
+        &self,
+        account: AccountId,
+        query: &EntryQuery,
+        page: &PageRequest,
+    ) -> Result<Page<Entry>, PageError> {
         read::entries(&self.pool, account, query, page).await
     }
 
     /// Over the whole filter, whatever the page.
-    pub async fn entry_totals(&self, account: AccountId, query: &EntryQuery) -> Result<EntryTotals, ReadError> {
+    pub async fn entry_totals(
+        &self,
+        account: AccountId,
+        query: &EntryQuery,
+    ) -> Result<EntryTotals, ReadError> {
         Ok(read::entry_totals(&self.pool, account, query).await?)
     }
 
@@ -319,7 +347,11 @@ impl Ledger {
     }
 
     /// Accounts in the order of their ids, for passes over all of them.
-    pub async fn account_ids(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<AccountId>, ReadError> {
+    pub async fn account_ids(
+        &self,
+        after: Option<AccountId>,
+        limit: u32,
+    ) -> Result<Vec<AccountId>, ReadError> {
         Ok(read::account_ids(&self.pool, after, i64::from(limit)).await?)
     }
 
@@ -353,7 +385,9 @@ impl Ledger {
 
     /// Writes what fell due, up to `limit` accounts; how many accounts had something. Nothing waits for it.
     pub async fn sweep(&self, limit: u32) -> Result<u64, PostError> {
-        let due = read::due(&self.pool, i64::from(limit)).await.map_err(|error| PostError::from(ReadError::from(error)))?;
+        let due = read::due(&self.pool, i64::from(limit))
+            .await
+            .map_err(|error| PostError::from(ReadError::from(error)))?;
         let mut written = 0;
         for account in due {
             let posted = self.submit_house(Command::house(account, Verb::Lapse, "sweep")).await?;
@@ -373,7 +407,9 @@ impl Ledger {
         command.actor = actor;
         command.key = Some((Origin::Worker, key_digest("erase")));
         self.submit_house(command).await?;
-        upkeep::erase_words(&self.pool, account).await.map_err(|error| PostError::from(ReadError::from(error)))
+        upkeep::erase_words(&self.pool, account)
+            .await
+            .map_err(|error| PostError::from(ReadError::from(error)))
     }
 
     /// Deletes one account with its journal and leaves a tombstone; its last entry's number, or `None` if there is

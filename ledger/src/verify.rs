@@ -115,7 +115,8 @@ impl Audit {
         {
             return Err(problem("its words are not those that were digested".to_owned()));
         }
-        let added = self.add(entry).map_err(|Overflow| problem("a sum leaves the range of credits".to_owned()))?;
+        let added =
+            self.add(entry).map_err(|Overflow| problem("a sum leaves the range of credits".to_owned()))?;
         if let Some(what) = added {
             return Err(problem(what));
         }
@@ -152,7 +153,9 @@ impl Audit {
             return Ok(Some(format!("says {} moved and moves {into_held}", entry.moved)));
         }
         self.totals(entry)?;
-        if entry.amount_total != self.totals.amount[entry.kind.index()] || entry.moved_total != self.totals.moved[entry.kind.index()] {
+        if entry.amount_total != self.totals.amount[entry.kind.index()]
+            || entry.moved_total != self.totals.moved[entry.kind.index()]
+        {
             return Ok(Some("its running totals do not follow".to_owned()));
         }
         self.reversed(entry)
@@ -171,14 +174,18 @@ impl Audit {
                             return Ok(Some(format!("grant {grant} falls below zero")));
                         }
                     }
-                    (DebtMark::None, None) => return Ok(Some("a line of available names neither grant nor debt".to_owned())),
+                    (DebtMark::None, None) => {
+                        return Ok(Some("a line of available names neither grant nor debt".to_owned()));
+                    }
                     (DebtMark::Makes | DebtMark::Pays, _) => self.debt = self.debt.minus(raised)?,
                 }
                 Some(self.available)
             }
             LedgerAccount::Held => {
                 self.held = self.held.plus(raised)?;
-                let Some(grant) = line.grant else { return Ok(Some("a line of held names no grant".to_owned())) };
+                let Some(grant) = line.grant else {
+                    return Ok(Some("a line of held names no grant".to_owned()));
+                };
                 let (_, reserved) = self.grants.entry(grant).or_default();
                 *reserved = reserved.plus(raised)?;
                 if reserved.is_negative() {
@@ -213,7 +220,9 @@ impl Audit {
             let taken = Credits::sum(entry.debit_lines().map(|line| line.amount))?;
             self.taken.insert(entry.seq, taken);
         }
-        let (Kind::Refund | Kind::Restore, Some(reverses)) = (entry.kind, entry.reverses) else { return Ok(None) };
+        let (Kind::Refund | Kind::Restore, Some(reverses)) = (entry.kind, entry.reverses) else {
+            return Ok(None);
+        };
         let back = Credits::sum(entry.debit_lines().map(|line| line.amount))?;
         let sum = self.given_back.entry(reverses).or_default();
         *sum = sum.plus(back)?;
@@ -224,12 +233,21 @@ impl Audit {
     /// Compares with what is stored beside the journal.
     pub(crate) fn finish(&self, head: &Head, grants: &[Grant], holds: &[Hold]) -> Result<(), Problem> {
         let problem = |what: String| Problem { account: self.account, seq: None, what };
-        let stored = (head.seq, head.hash, head.available, head.held, head.debt, head.recorded_at, head.effective_at);
-        let journal = (self.seq, self.hash, self.available, self.held, self.debt, self.recorded_at, self.effective_at);
+        let stored =
+            (head.seq, head.hash, head.available, head.held, head.debt, head.recorded_at, head.effective_at);
+        let journal =
+            (self.seq, self.hash, self.available, self.held, self.debt, self.recorded_at, self.effective_at);
         if stored != journal || head.totals != self.totals {
             let figures = format!(
                 "head says entry {}, available {}, held {}, debt {}; the journal {}, {}, {}, {}",
-                head.seq, head.available, head.held, head.debt, self.seq, self.available, self.held, self.debt
+                head.seq,
+                head.available,
+                head.held,
+                head.debt,
+                self.seq,
+                self.available,
+                self.held,
+                self.debt
             );
             return Err(problem(figures));
         }
@@ -254,9 +272,13 @@ impl Audit {
         if let Some(missing) = self.grants.keys().find(|id| !grants.iter().any(|grant| grant.id == **id)) {
             return Err(format!("grant {missing} is in the journal and not stored"));
         }
-        let remainders = Credits::sum(grants.iter().map(|grant| grant.remaining)).map_err(|error| error.to_string())?;
+        let remainders =
+            Credits::sum(grants.iter().map(|grant| grant.remaining)).map_err(|error| error.to_string())?;
         if remainders.minus(self.debt) != Ok(self.available) {
-            return Err(format!("grants have {remainders} left and debt is {}; available is {}", self.debt, self.available));
+            return Err(format!(
+                "grants have {remainders} left and debt is {}; available is {}",
+                self.debt, self.available
+            ));
         }
         if self.debt.is_positive() && remainders.is_positive() {
             return Err(format!("debt {} stands beside a remainder of {remainders}", self.debt));
@@ -267,8 +289,10 @@ impl Audit {
     fn finish_holds(&self, grants: &[Grant], holds: &[Hold]) -> Result<(), String> {
         let mut reserved: BTreeMap<GrantId, Credits> = BTreeMap::new();
         for hold in holds {
-            let parts = Credits::sum(hold.parts.iter().map(|part| part.amount)).map_err(|error| error.to_string())?;
-            let ended = Credits::sum([hold.settled, hold.released, hold.reversed]).map_err(|error| error.to_string())?;
+            let parts =
+                Credits::sum(hold.parts.iter().map(|part| part.amount)).map_err(|error| error.to_string())?;
+            let ended = Credits::sum([hold.settled, hold.released, hold.reversed])
+                .map_err(|error| error.to_string())?;
             if parts != hold.amount {
                 return Err(format!("the parts of hold {} are {parts} and it is {}", hold.id, hold.amount));
             }
@@ -284,7 +308,10 @@ impl Audit {
         for grant in grants {
             let held = reserved.get(&grant.id).copied().unwrap_or_default();
             if grant.reserved != held {
-                return Err(format!("open holds have {held} of grant {}, which says {}", grant.id, grant.reserved));
+                return Err(format!(
+                    "open holds have {held} of grant {}, which says {}",
+                    grant.id, grant.reserved
+                ));
             }
         }
         Ok(())

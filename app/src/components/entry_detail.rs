@@ -94,9 +94,10 @@ fn lines_table(entry: &Entry, names: &GrantNames, place: Place, query: &HistoryQ
     if entry.lines.is_empty() {
         return view! { <p class="none">"This entry moves no credits, so it has no lines."</p> }.into_any();
     }
-    let places = most_places(
-        entry.lines.iter().flat_map(|line| [Some(line.amount), line.balance_after].into_iter().flatten()),
-    );
+    let places = Places {
+        amount: most_places(entry.lines.iter().map(|line| line.amount)),
+        after: most_places(entry.lines.iter().filter_map(|line| line.balance_after)),
+    };
     let rows: Vec<AnyView> =
         entry.lines.iter().map(|line| line_row(line, names, place, query, places)).collect();
     view! {
@@ -119,7 +120,14 @@ fn lines_table(entry: &Entry, names: &GrantNames, place: Place, query: &HistoryQ
     .into_any()
 }
 
-fn line_row(line: &Line, names: &GrantNames, place: Place, query: &HistoryQuery, places: usize) -> AnyView {
+/// Decimal places of the two number columns.
+#[derive(Clone, Copy)]
+struct Places {
+    amount: usize,
+    after: usize,
+}
+
+fn line_row(line: &Line, names: &GrantNames, place: Place, query: &HistoryQuery, places: Places) -> AnyView {
     let grant = line.grant.map(|grant| match names.name(grant) {
         (name, Some(seq)) => view! { <a href=place.entry(seq, query)>{name}</a> }.into_any(),
         (name, None) => view! { {name} }.into_any(),
@@ -130,7 +138,7 @@ fn line_row(line: &Line, names: &GrantNames, place: Place, query: &HistoryQuery,
         DebtMark::Pays => Some(" pays debt"),
     };
     let after = match line.balance_after {
-        Some(after) => view! { <td class=number_class(after, places)>{amount(after)}</td> }.into_any(),
+        Some(after) => view! { <td class=number_class(after, places.after)>{amount(after)}</td> }.into_any(),
         None => view! { <td></td> }.into_any(),
     };
     view! {
@@ -138,7 +146,7 @@ fn line_row(line: &Line, names: &GrantNames, place: Place, query: &HistoryQuery,
             <td>{line.ledger_account.as_str().replace('_', " ")}</td>
             <td>{line.direction.as_str()}</td>
             <td>{grant}{debt}</td>
-            <td class=number_class(line.amount, places)>{amount(line.amount)}</td>
+            <td class=number_class(line.amount, places.amount)>{amount(line.amount)}</td>
             {after}
         </tr>
     }

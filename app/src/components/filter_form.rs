@@ -5,8 +5,9 @@ use leptos::prelude::*;
 
 use super::errors::{beside, fault_of, summary};
 use crate::error::Field;
+use crate::format::{amount, day};
 use crate::history::place::Place;
-use crate::history::query::Parsed;
+use crate::history::query::{HistoryQuery, Parsed};
 use crate::words;
 
 /// In front of the ids of the controls.
@@ -48,7 +49,8 @@ const CONTROLS: [Control; 9] = [
 ];
 
 pub fn filter_form(parsed: &Parsed, place: Place, account_zone: &str) -> AnyView {
-    let is_open = parsed.query.is_filtered() || !parsed.problems.is_empty();
+    let is_open = !parsed.problems.is_empty();
+    let is_filtered = parsed.query.is_filtered();
     let controls: Vec<AnyView> =
         CONTROLS.iter().map(|control| control_view(control, parsed, account_zone)).collect();
     let kinds: Vec<AnyView> =
@@ -60,7 +62,7 @@ pub fn filter_form(parsed: &Parsed, place: Place, account_zone: &str) -> AnyView
     view! {
         {problems}
         <details class="filter" open=is_open>
-            <summary>"Filter"</summary>
+            <summary>{if is_filtered { "Change filter" } else { "Filter" }}</summary>
             <form method="get" action=place.history_path() role="search" aria-label="Filter the history">
                 {carried}
                 {sum}
@@ -69,14 +71,35 @@ pub fn filter_form(parsed: &Parsed, place: Place, account_zone: &str) -> AnyView
                     {kinds}
                 </fieldset>
                 <div class="fields">{controls}</div>
-                <p class="actions">
-                    <button class="button" type="submit">"Show"</button>
-                    <a href=place.history(&parsed.query.only_zone())>"Clear filter"</a>
-                </p>
+                <p class="actions"><button class="button" type="submit">"Show"</button></p>
             </form>
         </details>
+        {(is_filtered || is_open).then(|| active(&parsed.query, place))}
     }
     .into_any()
+}
+
+/// What the filter asks for in words, so that the form can stay closed, and the way out of it.
+fn active(query: &HistoryQuery, place: Place) -> AnyView {
+    let kinds = query.kinds.iter().map(|kind| words::kind(*kind).to_owned());
+    let days = [("from", query.from), ("to", query.to)];
+    let texts = [
+        ("model", &query.model),
+        ("member", &query.member),
+        ("request", &query.request_ref),
+        ("key", &query.key_ref),
+    ];
+    let amounts = [("at least", query.min), ("at most", query.max)];
+    let mut asked: Vec<String> = Vec::new();
+    asked.extend(Some(kinds.collect::<Vec<_>>().join(" or ")).filter(|kinds| !kinds.is_empty()));
+    asked.extend(days.into_iter().filter_map(|(word, at)| Some(format!("{word} {}", day(at?)))));
+    asked.extend(texts.into_iter().filter_map(|(word, text)| Some(format!("{word} {}", text.as_deref()?))));
+    asked.extend(
+        amounts.into_iter().filter_map(|(word, credits)| Some(format!("{word} {}", amount(credits?)))),
+    );
+    let only = (!asked.is_empty()).then(|| view! { <span>"Only: "<b>{asked.join(" · ")}</b></span> });
+    view! { <p class="asked">{only}<a href=place.history(&query.only_zone())>"Clear filter"</a></p> }
+        .into_any()
 }
 
 fn kind_view(kind: Kind, is_on: bool) -> AnyView {

@@ -50,21 +50,23 @@ pub fn history_table(rows: &Rows, caption: String, foot: Foot) -> AnyView {
     };
     let body: Vec<AnyView> = rows.entries.iter().map(|entry| row(rows, entry, widths)).collect();
     let label = caption.clone();
+    // The roles keep it a table for assistive technology where the stylesheet lays narrow rows out as slips.
     view! {
         <div class="table" role="region" aria-label=label tabindex="0">
-            <table class="entries">
+            <table class="entries" role="table">
                 <caption>{caption}</caption>
-                <thead>
-                    <tr>
-                        <th scope="col">"Time"</th>
-                        <th scope="col">"Entry"</th>
-                        <th scope="col">"Reference"</th>
-                        <th scope="col">"Grant"</th>
-                        <th scope="col" class="n">"Amount"</th>
-                        <th scope="col" class="n">"Balance"</th>
+                <thead role="rowgroup">
+                    <tr role="row">
+                        <th scope="col" role="columnheader">"Time"</th>
+                        <th scope="col" role="columnheader">"Entry"</th>
+                        <th scope="col" role="columnheader">"Reference"</th>
+                        <th scope="col" role="columnheader">"Grant"</th>
+                        <th scope="col" role="columnheader">"Effect"</th>
+                        <th scope="col" role="columnheader" class="n">"Amount"</th>
+                        <th scope="col" role="columnheader" class="n">"Balance"</th>
                     </tr>
                 </thead>
-                <tbody>{body}</tbody>
+                <tbody role="rowgroup">{body}</tbody>
                 {foot_rows(foot, widths)}
             </table>
         </div>
@@ -79,18 +81,17 @@ fn balance_after(entry: &Entry) -> Option<Credits> {
 
 fn row(rows: &Rows, entry: &Entry, widths: Widths) -> AnyView {
     let at = Local::of(entry.effective_at, rows.zone);
-    let effect = words::effect(entry);
-    let effect = (!effect.is_empty()).then(|| view! { <small>{effect}</small> });
     let balance = balance_after(entry).unwrap_or_default();
     let class = |credits, most| number_class(credits, most);
     view! {
-        <tr>
-            <td><time datetime=at.utc>{at.day}" "<span>{at.time}</span></time></td>
-            <td><a href=rows.place.entry(entry.seq, rows.query)>{words::title(entry)}</a>{what(entry)}</td>
-            <td class="ref">{entry.call.request_ref.clone()}</td>
-            <td>{grants(rows, entry)}</td>
-            <td class=class(entry.amount, widths.amount) data-sign=sign(entry.amount)>{effect}{signed(entry.amount)}</td>
-            <td class=class(balance, widths.balance)>{amount(balance)}</td>
+        <tr role="row">
+            <td role="cell"><time datetime=at.utc>{at.day}" "<span>{at.time}</span></time></td>
+            <td role="cell"><a href=rows.place.entry(entry.seq, rows.query)>{words::title(entry)}</a>{what(entry)}</td>
+            <td role="cell" class="ref">{entry.call.request_ref.clone()}</td>
+            <td role="cell">{grants(rows, entry)}</td>
+            <td role="cell">{words::effect(entry)}</td>
+            <td role="cell" class=class(entry.amount, widths.amount) data-sign=sign(entry.amount)>{signed(entry.amount)}</td>
+            <td role="cell" class=class(balance, widths.balance)>{amount(balance)}</td>
         </tr>
     }
     .into_any()
@@ -146,11 +147,11 @@ fn foot_rows(foot: Foot, widths: Widths) -> Option<AnyView> {
             };
             Some(
                 view! {
-                    <tfoot>
-                        <tr data-testid="totals">
-                            <th scope="row" colspan="4">"Total of "{count}</th>
-                            <td class=number_class(totals.amount, widths.amount)>{signed(totals.amount)}</td>
-                            <td></td>
+                    <tfoot role="rowgroup">
+                        <tr role="row" data-testid="totals">
+                            <th scope="row" role="rowheader" colspan="5">"Total of "{count}</th>
+                            <td role="cell" class=number_class(totals.amount, widths.amount)>{signed(totals.amount)}</td>
+                            <td role="cell"></td>
                         </tr>
                     </tfoot>
                 }
@@ -159,8 +160,8 @@ fn foot_rows(foot: Foot, widths: Widths) -> Option<AnyView> {
         }
         Foot::Ask(href) => Some(
             view! {
-                <tfoot>
-                    <tr><td colspan="6"><a href=href>"Sum up all entries of this filter"</a></td></tr>
+                <tfoot role="rowgroup">
+                    <tr role="row"><td role="cell" colspan="7"><a href=href>"Sum up all entries of this filter"</a></td></tr>
                 </tfoot>
             }
             .into_any(),
@@ -192,6 +193,9 @@ mod tests {
         assert!(html.contains("-0.0768</td>"), "{html}");
         assert!(html.contains(">12</td>"), "balance after: {html}");
         assert!(!html.contains("+0"), "{html}");
-        assert!(html.contains("<tbody><tr>") && !html.contains(" style="), "{html}");
+        assert!(
+            html.contains("<tbody role=\"rowgroup\"><tr role=\"row\">") && !html.contains(" style="),
+            "{html}"
+        );
     }
 }

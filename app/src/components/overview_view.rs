@@ -159,7 +159,7 @@ fn expiries(balance: &BalanceView, zone: Tz, now: DateTime<Utc>) -> AnyView {
     view! {
         <table>
             <caption class="hidden">"Credits that end next, soonest first."</caption>
-            <thead><tr><th scope="col">"Last moment"</th><th scope="col" class="n">"Left of it"</th></tr></thead>
+            <thead><tr><th scope="col">"Ends"</th><th scope="col" class="n">"Credits"</th></tr></thead>
             <tbody>{rows}</tbody>
         </table>
     }

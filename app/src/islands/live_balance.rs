@@ -7,6 +7,10 @@ use crate::api::load_balance::BalanceFigures;
 /// Between two looks at the balance.
 #[cfg(feature = "hydrate")]
 const EVERY_MS: u64 = 5_000;
+/// Looks of one page, ten minutes of them. Each look counts as use of the session, so a page that lies open must
+/// not keep it alive for good.
+#[cfg(feature = "hydrate")]
+const LOOKS_MAX: u32 = 120;
 
 /// How the island stands with the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,6 +20,8 @@ enum Link {
     Still,
     Live,
     Lost,
+    /// It looked often enough; a reload goes on.
+    Paused,
 }
 
 /// Available, held, balance and debt of an account.
@@ -53,6 +59,7 @@ pub fn LiveBalance(account: String, tz: String, first: BalanceFigures) -> impl I
                 Link::Still => "",
                 Link::Live => " · live",
                 Link::Lost => " · not live: the server cannot be reached, trying again",
+                Link::Paused => " · no longer live: reload the page to go on",
             }}</span>
         </p>
     }
@@ -68,10 +75,16 @@ fn keep_current(account: String, tz: String, figures: WriteSignal<BalanceFigures
     use std::time::Duration;
 
     let busy = StoredValue::new(false);
+    let looks = StoredValue::new(0_u32);
     let look = move || {
         if busy.get_value() || document().hidden() {
             return;
         }
+        if looks.get_value() == LOOKS_MAX {
+            link.set(Link::Paused);
+            return;
+        }
+        looks.update_value(|looks| *looks += 1);
         busy.set_value(true);
         let (account, tz) = (account.clone(), tz.clone());
         leptos::task::spawn_local(async move {

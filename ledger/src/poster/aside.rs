@@ -105,7 +105,8 @@ impl Shared {
             if jobs.is_empty() {
                 break;
             }
-            let (late, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.arrived.elapsed() >= ACCOUNT_WAIT);
+            let (late, jobs): (Vec<Job>, Vec<Job>) =
+                jobs.into_iter().partition(|job| job.arrived.elapsed() >= ACCOUNT_WAIT);
             late.into_iter().for_each(|job| job.answer(Err(PostError::Busy)));
             let Some(oldest) = jobs.iter().map(|job| job.arrived.elapsed()).max() else { continue };
             let wait = ACCOUNT_WAIT.saturating_sub(oldest);

@@ -36,7 +36,9 @@ impl Line {
                 .map_err(|_| StoreError::Lost(sqlx::Error::PoolTimedOut))?
                 .map_err(StoreError::Lost)?,
         };
-        match timeout(TRANSACTION_MAX, round::run(&mut connection, &mut self.policies, commands, locking)).await {
+        match timeout(TRANSACTION_MAX, round::run(&mut connection, &mut self.policies, commands, locking))
+            .await
+        {
             Ok(Ok(verdicts)) => {
                 self.connection = Some(connection);
                 Ok(verdicts)
@@ -48,7 +50,9 @@ impl Line {
                 Err(failure)
             }
             // It may have been in the middle of its commit.
-            Err(_) => Err(RoundFailure { error: StoreError::Lost(sqlx::Error::PoolTimedOut), in_doubt: true }),
+            Err(_) => {
+                Err(RoundFailure { error: StoreError::Lost(sqlx::Error::PoolTimedOut), in_doubt: true })
+            }
         }
     }
 
@@ -90,7 +94,9 @@ enum Settled {
     Verdicts(Vec<Verdict>),
     /// The one account of the round was not given in time.
     StillLocked,
-    Away { in_doubt: bool },
+    Away {
+        in_doubt: bool,
+    },
     Failed(StoreError),
 }
 
@@ -122,10 +128,15 @@ pub(crate) async fn run(
         let Some(first) = first else { break };
         jobs.push(first);
         // Whichever woke the lane, the other gets its share of the same round.
-        while jobs.len() < options.round_max && let Ok(job) = callers.try_recv() {
+        while jobs.len() < options.round_max
+            && let Ok(job) = callers.try_recv()
+        {
             jobs.push(job);
         }
-        while from_house < house_max && jobs.len() < options.round_max && let Ok(job) = house.try_recv() {
+        while from_house < house_max
+            && jobs.len() < options.round_max
+            && let Ok(job) = house.try_recv()
+        {
             jobs.push(job);
             from_house += 1;
         }
@@ -137,7 +148,11 @@ pub(crate) async fn run(
 }
 
 /// Runs jobs and answers them, all but those whose account is locked elsewhere, which come back.
-pub(crate) async fn work(line: &mut Line, jobs: Vec<Job>, locking: Locking) -> Vec<(crate::ids::AccountId, Job)> {
+pub(crate) async fn work(
+    line: &mut Line,
+    jobs: Vec<Job>,
+    locking: Locking,
+) -> Vec<(crate::ids::AccountId, Job)> {
     let mut locked = Vec::new();
     let mut rest = vec![jobs];
     while let Some(mut jobs) = rest.pop() {

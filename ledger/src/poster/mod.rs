@@ -91,7 +91,11 @@ impl Poster {
     }
 
     /// Queues a command. The house waits for a free place, a caller does not.
-    pub(crate) async fn send(&self, command: Command, queue: Queue) -> Result<oneshot::Receiver<Answer>, PostError> {
+    pub(crate) async fn send(
+        &self,
+        command: Command,
+        queue: Queue,
+    ) -> Result<oneshot::Receiver<Answer>, PostError> {
         let lane = &self.lanes[lane_of(&command, self.lanes.len())];
         let (reply, answer) = oneshot::channel();
         let job = Job { command, reply, arrived: Instant::now() };
@@ -112,7 +116,9 @@ impl Poster {
 /// reference meet in one round.
 fn lane_of(command: &Command, lanes: usize) -> usize {
     let number = match &command.verb {
-        Verb::Open { external_ref, .. } => external_ref.bytes().fold(7_u128, |sum, byte| (sum * 31 + u128::from(byte)) % 1_000_003),
+        Verb::Open { external_ref, .. } => {
+            external_ref.bytes().fold(7_u128, |sum, byte| (sum * 31 + u128::from(byte)) % 1_000_003)
+        }
         _ => account_number(command.account),
     };
     usize::try_from(number % lanes.max(1) as u128).unwrap_or(0)

@@ -75,15 +75,21 @@ pub(crate) async fn run(
     let mut transaction = connection.begin().await?;
     let targets = targets(&mut transaction, commands).await?;
     let locked = lock(&mut transaction, policies, &targets, locking).await?;
-    let existing = if locked.missing.is_empty() { Vec::new() } else { lock::existing(&mut transaction, &locked.missing).await? };
+    let existing = if locked.missing.is_empty() {
+        Vec::new()
+    } else {
+        lock::existing(&mut transaction, &locked.missing).await?
+    };
     let mut states = locked.states;
     let mut desk = Desk::new(commands, &targets);
     let needs = desk.needs(&states);
     let now = load::load(&mut transaction, &mut states, &needs).await?;
-    let before: BTreeMap<AccountId, Seq> = states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
+    let before: BTreeMap<AccountId, Seq> =
+        states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
     desk.decide(&mut states, &existing, now)?;
     let stored = desk.stored_replays();
-    let sets = if stored.is_empty() { BTreeMap::new() } else { load::sets(&mut transaction, &stored).await? };
+    let sets =
+        if stored.is_empty() { BTreeMap::new() } else { load::sets(&mut transaction, &stored).await? };
     let changed = !desk.decisions.is_empty();
     if changed {
         let outcome = desk.outcome(&states, &before);
@@ -125,10 +131,9 @@ async fn targets(connection: &mut PgConnection, commands: &[&Command]) -> Result
     let openings: Vec<Opening<'_>> = openings.into_values().collect();
     let opened = lock::open(connection, &openings).await?;
     let target = |command: &&Command| match &command.verb {
-        Verb::Open { external_ref, .. } => opened
-            .get(external_ref)
-            .copied()
-            .ok_or_else(|| inconsistent("account_refs", command.account.0, "the reference is gone".to_owned())),
+        Verb::Open { external_ref, .. } => opened.get(external_ref).copied().ok_or_else(|| {
+            inconsistent("account_refs", command.account.0, "the reference is gone".to_owned())
+        }),
         _ => Ok(command.account),
     };
     commands.iter().map(target).collect()
@@ -197,7 +202,12 @@ impl<'a> Desk<'a> {
     }
 
     /// Step 4.
-    fn decide(&mut self, states: &mut States, existing: &[AccountId], now: DateTime<Utc>) -> Result<(), StoreError> {
+    fn decide(
+        &mut self,
+        states: &mut States,
+        existing: &[AccountId],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
         for (command, target) in self.commands.iter().zip(self.targets) {
             let slip = match states.get_mut(target) {
                 Some(state) => self.decide_one(state, command, now)?,
@@ -209,7 +219,12 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    fn decide_one(&mut self, state: &mut State, command: &'a Command, now: DateTime<Utc>) -> Result<Slip, StoreError> {
+    fn decide_one(
+        &mut self,
+        state: &mut State,
+        command: &'a Command,
+        now: DateTime<Utc>,
+    ) -> Result<Slip, StoreError> {
         let now = now.max(state.head.recorded_at);
         let mut decision = match decide::decide(state, command, now) {
             Err(refusal) => return Ok(Slip::Refused(refusal)),
@@ -232,9 +247,11 @@ impl<'a> Desk<'a> {
     fn salt(&mut self, account: AccountId, set: &mut EntrySet) -> Result<(), StoreError> {
         for entry in set.entries.iter_mut().filter(|entry| !entry.words.is_empty()) {
             let mut salt = [0; 16];
-            getrandom::fill(&mut salt).map_err(|error| inconsistent("entry_words", account.0, format!("no randomness: {error}")))?;
+            getrandom::fill(&mut salt)
+                .map_err(|error| inconsistent("entry_words", account.0, format!("no randomness: {error}")))?;
             let metadata = chain::metadata_text(&entry.words);
-            entry.words_digest = Some(chain::words_digest(&salt, entry.words.reason.as_deref(), metadata.as_deref()));
+            entry.words_digest =
+                Some(chain::words_digest(&salt, entry.words.reason.as_deref(), metadata.as_deref()));
             self.salts.insert((account, entry.seq), salt);
         }
         Ok(())
@@ -258,13 +275,15 @@ impl<'a> Desk<'a> {
 
     /// What step 5 writes: entry sets in order, and the last state of what changed.
     fn outcome<'d>(&'d self, states: &'d States, before: &BTreeMap<AccountId, Seq>) -> Outcome<'d> {
-        let mut outcome = Outcome { salts: self.salts.clone(), addresses: self.addresses.clone(), ..Outcome::default() };
+        let mut outcome =
+            Outcome { salts: self.salts.clone(), addresses: self.addresses.clone(), ..Outcome::default() };
         for (account, decision) in &self.decisions {
             let old = before.get(account).copied().unwrap_or_default();
             outcome.sets.push(&decision.set);
             for grant in &decision.grants {
                 let key: (AccountId, GrantId) = (*account, grant.id);
-                let place = if grant.seq > old { &mut outcome.grants_new } else { &mut outcome.grants_changed };
+                let place =
+                    if grant.seq > old { &mut outcome.grants_new } else { &mut outcome.grants_changed };
                 place.insert(key, grant);
             }
             for hold in &decision.holds {
@@ -274,7 +293,12 @@ impl<'a> Desk<'a> {
             }
             outcome.signals.extend(decision.signals.iter().map(|signal| (*account, signal)));
             if let Some(state) = states.get(account) {
-                let after = AccountAfter { head: &state.head, status: state.status, policy: &state.policy.name, erased: state.erased };
+                let after = AccountAfter {
+                    head: &state.head,
+                    status: state.status,
+                    policy: &state.policy.name,
+                    erased: state.erased,
+                };
                 outcome.heads.insert(*account, after);
             }
         }
@@ -283,7 +307,11 @@ impl<'a> Desk<'a> {
 
     /// Accounts that this round inserted and that got no entry 1.
     fn unopened(&self, states: &States, targets: &[AccountId]) -> Vec<Uuid> {
-        let opened = self.commands.iter().zip(targets).filter(|(command, _)| matches!(command.verb, Verb::Open { .. }));
+        let opened = self
+            .commands
+            .iter()
+            .zip(targets)
+            .filter(|(command, _)| matches!(command.verb, Verb::Open { .. }));
         let accounts: BTreeSet<Uuid> = opened
             .filter(|(_, target)| states.get(target).is_some_and(|state| state.head.seq == Seq(0)))
             .map(|(_, target)| target.0)
@@ -292,18 +320,33 @@ impl<'a> Desk<'a> {
     }
 
     fn verdicts(&self, stored: &BTreeMap<(AccountId, Seq), EntrySet>) -> Result<Vec<Verdict>, StoreError> {
-        self.slips.iter().zip(self.targets).map(|(slip, target)| self.verdict(slip, *target, stored)).collect()
+        self.slips
+            .iter()
+            .zip(self.targets)
+            .map(|(slip, target)| self.verdict(slip, *target, stored))
+            .collect()
     }
 
-    fn verdict(&self, slip: &Slip, target: AccountId, stored: &BTreeMap<(AccountId, Seq), EntrySet>) -> Result<Verdict, StoreError> {
+    fn verdict(
+        &self,
+        slip: &Slip,
+        target: AccountId,
+        stored: &BTreeMap<(AccountId, Seq), EntrySet>,
+    ) -> Result<Verdict, StoreError> {
         Ok(match slip {
             Slip::Refused(refusal) => Verdict::Answer(Err(PostError::Refused(refusal.clone()))),
             Slip::Locked => Verdict::Locked(target),
-            Slip::Nothing => Verdict::Answer(Ok(Posted { set: EntrySet { entries: Vec::new() }, replayed: false })),
-            Slip::Decided(place) => Verdict::Answer(Ok(Posted { set: self.decisions[*place].1.set.clone(), replayed: false })),
+            Slip::Nothing => {
+                Verdict::Answer(Ok(Posted { set: EntrySet { entries: Vec::new() }, replayed: false }))
+            }
+            Slip::Decided(place) => {
+                Verdict::Answer(Ok(Posted { set: self.decisions[*place].1.set.clone(), replayed: false }))
+            }
             Slip::Replay(seq) => {
                 let set = self.made_here((target, *seq)).or_else(|| stored.get(&(target, *seq)));
-                let set = set.ok_or_else(|| inconsistent("entries", target.0, format!("the set of entry {seq} is missing")))?;
+                let set = set.ok_or_else(|| {
+                    inconsistent("entries", target.0, format!("the set of entry {seq} is missing"))
+                })?;
                 Verdict::Answer(Ok(Posted { set: set.clone(), replayed: true }))
             }
         })

@@ -18,7 +18,8 @@ pub struct Database {
 impl Database {
     /// Reads a `postgres://` URL.
     pub fn parse(url: &str, role: &str) -> Result<Database, sqlx::Error> {
-        let options = url.parse::<PgConnectOptions>()?.application_name("daybook").disable_statement_logging();
+        let options =
+            url.parse::<PgConnectOptions>()?.application_name("daybook").disable_statement_logging();
         Ok(Database { options, role: role.to_owned() })
     }
 

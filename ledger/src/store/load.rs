@@ -32,7 +32,9 @@ pub(crate) async fn load(
     if named(|needs| !needs.jobs.is_empty()) {
         jobs(connection, states, needs).await?;
     }
-    if named(|needs| !needs.entries.is_empty() || !needs.clawbacks_of.is_empty() || !needs.refund_jobs.is_empty()) {
+    if named(|needs| {
+        !needs.entries.is_empty() || !needs.clawbacks_of.is_empty() || !needs.refund_jobs.is_empty()
+    }) {
         originals(connection, states, needs).await?;
     }
     if named(|needs| !needs.voids_of.is_empty()) {
@@ -49,7 +51,9 @@ pub(crate) async fn load(
 }
 
 fn state(states: &mut States, account: Uuid) -> Result<&mut State, StoreError> {
-    states.get_mut(&AccountId(account)).ok_or_else(|| inconsistent("accounts", account, "was not locked".to_owned()))
+    states
+        .get_mut(&AccountId(account))
+        .ok_or_else(|| inconsistent("accounts", account, "was not locked".to_owned()))
 }
 
 /// Two columns of pairs (account, name) for `unnest`.
@@ -87,7 +91,8 @@ async fn clock_and_keys(
     let mut now = DateTime::UNIX_EPOCH;
     for row in rows {
         now = row.now;
-        let (Some(account), Some(seq), Some(origin), Some(key), Some(content)) = (row.account_id, row.seq, row.origin, row.key, row.content)
+        let (Some(account), Some(seq), Some(origin), Some(key), Some(content)) =
+            (row.account_id, row.seq, row.origin, row.key, row.content)
         else {
             continue;
         };
@@ -99,7 +104,11 @@ async fn clock_and_keys(
     Ok(now)
 }
 
-async fn open_grants(connection: &mut PgConnection, states: &mut States, accounts: &[Uuid]) -> Result<(), StoreError> {
+async fn open_grants(
+    connection: &mut PgConnection,
+    states: &mut States,
+    accounts: &[Uuid],
+) -> Result<(), StoreError> {
     let rows = sqlx::query_as!(
         GrantRow,
         "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
@@ -154,7 +163,8 @@ async fn named_holds(
     if named.is_empty() {
         return Ok(());
     }
-    let (accounts, ids): (Vec<Uuid>, Vec<Uuid>) = named.iter().map(|(account, hold)| (account.0, hold.0)).unzip();
+    let (accounts, ids): (Vec<Uuid>, Vec<Uuid>) =
+        named.iter().map(|(account, hold)| (account.0, hold.0)).unzip();
     let rows = sqlx::query_as!(
         HoldRow,
         r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
@@ -180,9 +190,15 @@ fn keep_holds(states: &mut States, rows: Vec<HoldRow>) -> Result<(), StoreError>
 }
 
 /// The entries of the named jobs, and the holds that stand for their charge.
-async fn jobs(connection: &mut PgConnection, states: &mut States, needs: &BTreeMap<AccountId, Needs>) -> Result<(), StoreError> {
-    let (accounts, names): (Vec<Uuid>, Vec<String>) =
-        needs.iter().flat_map(|(account, needs)| needs.jobs.iter().map(|job| (account.0, job.clone()))).unzip();
+async fn jobs(
+    connection: &mut PgConnection,
+    states: &mut States,
+    needs: &BTreeMap<AccountId, Needs>,
+) -> Result<(), StoreError> {
+    let (accounts, names): (Vec<Uuid>, Vec<String>) = needs
+        .iter()
+        .flat_map(|(account, needs)| needs.jobs.iter().map(|job| (account.0, job.clone())))
+        .unzip();
     let rows = sqlx::query!(
         r#"select e.account_id, e.seq, e.kind, e.note, e.job_id as "job_id!", e.hold_id, e.recorded_at, e.actor_kind, e.is_main,
             coalesce((e.answer->>'job_refund')::boolean, false) as "job_refund!"
@@ -197,7 +213,8 @@ async fn jobs(connection: &mut PgConnection, states: &mut States, needs: &BTreeM
     .await?;
     let mut held = BTreeSet::new();
     for row in rows {
-        let bad = |what: &str| inconsistent("entries", row.account_id, format!("{what} of entry {}", row.seq));
+        let bad =
+            |what: &str| inconsistent("entries", row.account_id, format!("{what} of entry {}", row.seq));
         let kind = Kind::from_code(row.kind).ok_or_else(|| bad("kind"))?;
         let note = row.note.map(|code| NoteKind::from_code(code).ok_or_else(|| bad("note"))).transpose()?;
         let Some(job_kind) = job_kind(kind, note, row.job_refund) else { continue };
@@ -222,7 +239,11 @@ fn job_kind(kind: Kind, note: Option<NoteKind>, job_refund: bool) -> Option<JobK
 }
 
 /// Entries to be given back, with what came back of each part so far, and who paid debt.
-async fn originals(connection: &mut PgConnection, states: &mut States, needs: &BTreeMap<AccountId, Needs>) -> Result<(), StoreError> {
+async fn originals(
+    connection: &mut PgConnection,
+    states: &mut States,
+    needs: &BTreeMap<AccountId, Needs>,
+) -> Result<(), StoreError> {
     let mut wanted: BTreeSet<(AccountId, Seq)> =
         needs.iter().flat_map(|(account, needs)| needs.entries.iter().map(|seq| (*account, *seq))).collect();
     wanted.extend(job_charges(connection, states, needs).await?);
@@ -251,8 +272,10 @@ async fn job_charges(
     states: &mut States,
     needs: &BTreeMap<AccountId, Needs>,
 ) -> Result<Vec<(AccountId, Seq)>, StoreError> {
-    let (accounts, names): (Vec<Uuid>, Vec<String>) =
-        needs.iter().flat_map(|(account, needs)| needs.refund_jobs.iter().map(|job| (account.0, job.clone()))).unzip();
+    let (accounts, names): (Vec<Uuid>, Vec<String>) = needs
+        .iter()
+        .flat_map(|(account, needs)| needs.refund_jobs.iter().map(|job| (account.0, job.clone())))
+        .unzip();
     if accounts.is_empty() {
         return Ok(Vec::new());
     }
@@ -291,8 +314,12 @@ async fn clawbacks(
 }
 
 /// Entries with their lines and words, by account and number.
-pub(crate) async fn entries(connection: &mut PgConnection, wanted: &BTreeSet<(AccountId, Seq)>) -> Result<Vec<Entry>, StoreError> {
-    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) = wanted.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
+pub(crate) async fn entries(
+    connection: &mut PgConnection,
+    wanted: &BTreeSet<(AccountId, Seq)>,
+) -> Result<Vec<Entry>, StoreError> {
+    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) =
+        wanted.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
     let rows = entry_rows!(
         "from unnest($1::uuid[], $2::bigint[]) as wanted(a, s)
         join entries e on e.account_id = wanted.a and e.seq = wanted.s
@@ -308,8 +335,12 @@ pub(crate) async fn entries(connection: &mut PgConnection, wanted: &BTreeSet<(Ac
 }
 
 /// Reads the lines of entries that are in the order of account and number.
-pub(crate) async fn with_lines(connection: &mut PgConnection, mut entries: Vec<Entry>) -> Result<Vec<Entry>, StoreError> {
-    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) = entries.iter().map(|entry| (entry.account.0, entry.seq.0)).unzip();
+pub(crate) async fn with_lines(
+    connection: &mut PgConnection,
+    mut entries: Vec<Entry>,
+) -> Result<Vec<Entry>, StoreError> {
+    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) =
+        entries.iter().map(|entry| (entry.account.0, entry.seq.0)).unzip();
     let rows = sqlx::query_as!(
         LineRow,
         "select l.account_id, l.seq, l.ledger_account, l.direction, l.amount, l.grant_id, l.debt_mark, l.balance_after
@@ -337,7 +368,8 @@ async fn given_back(
     connection: &mut PgConnection,
     wanted: &BTreeSet<(AccountId, Seq)>,
 ) -> Result<BTreeMap<(AccountId, Seq), Vec<Credits>>, StoreError> {
-    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) = wanted.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
+    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) =
+        wanted.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
     let rows = sqlx::query!(
         r#"select e.account_id, e.reverses as "reverses!", e.answer->'spread' as spread
         from unnest($1::uuid[], $2::bigint[]) as wanted(a, s)
@@ -351,8 +383,11 @@ async fn given_back(
     .await?;
     let mut sums: BTreeMap<(AccountId, Seq), Vec<Credits>> = BTreeMap::new();
     for row in rows {
-        let bad = || inconsistent("entries", row.account_id, format!("what was given back of entry {}", row.reverses));
-        let spread: Vec<Credits> = serde_json::from_value(row.spread.unwrap_or_default()).map_err(|_| bad())?;
+        let bad = || {
+            inconsistent("entries", row.account_id, format!("what was given back of entry {}", row.reverses))
+        };
+        let spread: Vec<Credits> =
+            serde_json::from_value(row.spread.unwrap_or_default()).map_err(|_| bad())?;
         let sum = sums.entry((AccountId(row.account_id), Seq(row.reverses))).or_default();
         sum.resize(spread.len().max(sum.len()), Credits::ZERO);
         for (total, part) in sum.iter_mut().zip(spread) {
@@ -387,7 +422,11 @@ async fn debt_payments(
     Ok(())
 }
 
-async fn voids(connection: &mut PgConnection, states: &mut States, needs: &BTreeMap<AccountId, Needs>) -> Result<(), StoreError> {
+async fn voids(
+    connection: &mut PgConnection,
+    states: &mut States,
+    needs: &BTreeMap<AccountId, Needs>,
+) -> Result<(), StoreError> {
     let (accounts, grants) = pairs(needs, |needs| &needs.voids_of, |grant: GrantId| grant.0);
     let rows = sqlx::query!(
         r#"select e.account_id, e.seq, wanted.g as "grant_id!" from unnest($1::uuid[], $2::uuid[]) as wanted(a, g)
@@ -410,11 +449,14 @@ async fn quotas(
     needs: &BTreeMap<AccountId, Needs>,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let subjects: Vec<(Uuid, &Subject)> =
-        needs.iter().flat_map(|(account, needs)| needs.subjects.iter().map(|subject| (account.0, subject))).collect();
+    let subjects: Vec<(Uuid, &Subject)> = needs
+        .iter()
+        .flat_map(|(account, needs)| needs.subjects.iter().map(|subject| (account.0, subject)))
+        .collect();
     let accounts: Vec<Uuid> = subjects.iter().map(|(account, _)| *account).collect();
     let kinds: Vec<i16> = subjects.iter().map(|(_, subject)| rows::subject_parts(subject).0).collect();
-    let names: Vec<String> = subjects.iter().map(|(_, subject)| rows::subject_parts(subject).1.to_owned()).collect();
+    let names: Vec<String> =
+        subjects.iter().map(|(_, subject)| rows::subject_parts(subject).1.to_owned()).collect();
     let rows = sqlx::query!(
         "select q.account_id, q.subject_kind, q.subject, q.window_kind, q.amount_max
         from unnest($1::uuid[], $2::smallint[], $3::text[]) as wanted(a, k, s)
@@ -480,7 +522,8 @@ async fn rolling_grants(
     needs: &BTreeMap<AccountId, Needs>,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let accounts: Vec<Uuid> = needs.iter().filter(|(_, needs)| needs.rolling).map(|(account, _)| account.0).collect();
+    let accounts: Vec<Uuid> =
+        needs.iter().filter(|(_, needs)| needs.rolling).map(|(account, _)| account.0).collect();
     let rows = sqlx::query_as!(
         GrantRow,
         "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
@@ -495,20 +538,32 @@ async fn rolling_grants(
 }
 
 /// Grants that commands name or that what they undo touched, as far as they are not loaded yet.
-async fn named_grants(connection: &mut PgConnection, states: &mut States, needs: &BTreeMap<AccountId, Needs>) -> Result<(), StoreError> {
-    let mut wanted: BTreeSet<(AccountId, GrantId)> =
-        needs.iter().flat_map(|(account, needs)| needs.grants.iter().map(|grant| (*account, *grant))).collect();
+async fn named_grants(
+    connection: &mut PgConnection,
+    states: &mut States,
+    needs: &BTreeMap<AccountId, Needs>,
+) -> Result<(), StoreError> {
+    let mut wanted: BTreeSet<(AccountId, GrantId)> = needs
+        .iter()
+        .flat_map(|(account, needs)| needs.grants.iter().map(|grant| (*account, *grant)))
+        .collect();
     for (account, state) in states.iter() {
-        let of_originals = state.originals.values().flat_map(|original| original.entry.lines.iter().filter_map(|line| line.grant));
+        let of_originals = state
+            .originals
+            .values()
+            .flat_map(|original| original.entry.lines.iter().filter_map(|line| line.grant));
         let of_payments = state.debt_payments.iter().map(|payment| payment.grant);
         // Parts of a hold that has ended keep no grant open; its late settle does not touch them.
         wanted.extend(of_originals.chain(of_payments).map(|grant| (*account, grant)));
     }
-    wanted.retain(|(account, grant)| states.get(account).is_some_and(|state| !state.grants.contains_key(grant)));
+    wanted.retain(|(account, grant)| {
+        states.get(account).is_some_and(|state| !state.grants.contains_key(grant))
+    });
     if wanted.is_empty() {
         return Ok(());
     }
-    let (accounts, ids): (Vec<Uuid>, Vec<Uuid>) = wanted.iter().map(|(account, grant)| (account.0, grant.0)).unzip();
+    let (accounts, ids): (Vec<Uuid>, Vec<Uuid>) =
+        wanted.iter().map(|(account, grant)| (account.0, grant.0)).unzip();
     let rows = sqlx::query_as!(
         GrantRow,
         "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
@@ -528,7 +583,8 @@ pub(crate) async fn sets(
     connection: &mut PgConnection,
     mains: &BTreeSet<(AccountId, Seq)>,
 ) -> Result<BTreeMap<(AccountId, Seq), EntrySet>, StoreError> {
-    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) = mains.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
+    let (accounts, seqs): (Vec<Uuid>, Vec<i64>) =
+        mains.iter().map(|(account, seq)| (account.0, seq.0)).unzip();
     let rows = entry_rows!(
         "from unnest($1::uuid[], $2::bigint[]) as wanted(a, s)
         join entries main on main.account_id = wanted.a and main.seq = wanted.s
@@ -543,8 +599,13 @@ pub(crate) async fn sets(
     let entries = rows.into_iter().map(rows::EntryRow::entry).collect::<Result<Vec<_>, _>>()?;
     let mut sets: BTreeMap<(AccountId, Seq), EntrySet> = BTreeMap::new();
     for entry in with_lines(connection, entries).await? {
-        sets.entry((entry.account, entry.set_seq)).or_insert_with(|| EntrySet { entries: Vec::new() }).entries.push(entry);
+        sets.entry((entry.account, entry.set_seq))
+            .or_insert_with(|| EntrySet { entries: Vec::new() })
+            .entries
+            .push(entry);
     }
-    let by_main = sets.into_values().filter_map(|set| set.main().map(|main| (main.account, main.seq)).map(|key| (key, set)));
+    let by_main = sets
+        .into_values()
+        .filter_map(|set| set.main().map(|main| (main.account, main.seq)).map(|key| (key, set)));
     Ok(by_main.collect())
 }

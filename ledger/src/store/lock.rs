@@ -20,7 +20,12 @@ use crate::policy::Policy;
 pub(crate) struct PolicyCache(HashMap<String, (DateTime<Utc>, Arc<Policy>)>);
 
 impl PolicyCache {
-    async fn get(&mut self, connection: &mut PgConnection, name: &str, updated_at: DateTime<Utc>) -> Result<Policy, StoreError> {
+    async fn get(
+        &mut self,
+        connection: &mut PgConnection,
+        name: &str,
+        updated_at: DateTime<Utc>,
+    ) -> Result<Policy, StoreError> {
         if let Some((cached_at, policy)) = self.0.get(name)
             && *cached_at == updated_at
         {
@@ -35,10 +40,18 @@ impl PolicyCache {
 }
 
 /// The rules of a policy; its name is the row's.
-pub(crate) async fn read_policy<'c>(executor: impl sqlx::PgExecutor<'c>, name: &str) -> Result<Option<Policy>, StoreError> {
-    let rules = sqlx::query_scalar!("select rules from policies where name = $1", name).fetch_optional(executor).await?;
+pub(crate) async fn read_policy<'c>(
+    executor: impl sqlx::PgExecutor<'c>,
+    name: &str,
+) -> Result<Option<Policy>, StoreError> {
+    let rules = sqlx::query_scalar!("select rules from policies where name = $1", name)
+        .fetch_optional(executor)
+        .await?;
     rules
-        .map(|rules| serde_json::from_value(rules).map_err(|error| inconsistent("policies", Uuid::nil(), error.to_string())))
+        .map(|rules| {
+            serde_json::from_value(rules)
+                .map_err(|error| inconsistent("policies", Uuid::nil(), error.to_string()))
+        })
         .transpose()
 }
 
@@ -75,16 +88,21 @@ pub(crate) async fn open(
     )
     .execute(&mut *connection)
     .await?;
-    let rows = sqlx::query!("select external_ref, account_id from account_refs where external_ref = any($1)", &refs)
-        .fetch_all(&mut *connection)
-        .await?;
+    let rows =
+        sqlx::query!("select external_ref, account_id from account_refs where external_ref = any($1)", &refs)
+            .fetch_all(&mut *connection)
+            .await?;
     Ok(rows.into_iter().map(|row| (row.external_ref, AccountId(row.account_id))).collect())
 }
 
 /// Takes back what [`open`] inserted for commands that were refused after all.
 pub(crate) async fn unopen(connection: &mut PgConnection, accounts: &[Uuid]) -> Result<(), StoreError> {
-    sqlx::query!("delete from account_refs where account_id = any($1)", accounts).execute(&mut *connection).await?;
-    sqlx::query!("delete from accounts where id = any($1) and seq = 0", accounts).execute(&mut *connection).await?;
+    sqlx::query!("delete from account_refs where account_id = any($1)", accounts)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query!("delete from accounts where id = any($1) and seq = 0", accounts)
+        .execute(&mut *connection)
+        .await?;
     Ok(())
 }
 
@@ -138,9 +156,13 @@ pub(crate) async fn lock_waiting(
 }
 
 /// Which of these accounts exist.
-pub(crate) async fn existing(connection: &mut PgConnection, accounts: &[AccountId]) -> Result<Vec<AccountId>, StoreError> {
+pub(crate) async fn existing(
+    connection: &mut PgConnection,
+    accounts: &[AccountId],
+) -> Result<Vec<AccountId>, StoreError> {
     let ids: Vec<Uuid> = accounts.iter().map(|account| account.0).collect();
-    let rows = sqlx::query_scalar!("select id from accounts where id = any($1)", &ids).fetch_all(connection).await?;
+    let rows =
+        sqlx::query_scalar!("select id from accounts where id = any($1)", &ids).fetch_all(connection).await?;
     Ok(rows.into_iter().map(AccountId).collect())
 }
 
@@ -171,7 +193,9 @@ async fn collect(
 ) -> Result<Locked, StoreError> {
     let mut states = BTreeMap::new();
     for row in rows {
-        let updated_at = row.policy_updated_at.ok_or_else(|| inconsistent("policies", row.id, format!("{} is missing", row.policy)))?;
+        let updated_at = row
+            .policy_updated_at
+            .ok_or_else(|| inconsistent("policies", row.id, format!("{} is missing", row.policy)))?;
         let policy = policies.get(connection, &row.policy, updated_at).await?;
         let state = row.state(policy)?;
         states.insert(state.account, state);

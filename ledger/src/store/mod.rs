@@ -38,19 +38,28 @@ pub enum StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
-        let code = error.as_database_error().and_then(|database| database.code().map(|code| code.into_owned()));
+        let code =
+            error.as_database_error().and_then(|database| database.code().map(|code| code.into_owned()));
         match (code.as_deref(), &error) {
             (Some("40001" | "40P01"), _) => StoreError::Conflict(error),
             (Some("55P03"), _) => StoreError::Locked,
             // 57P01 to 57P03: the server is shutting down, has crashed, or is starting up. Class 08: the connection.
             // 53300 is too many connections, which passes as well.
-            (Some(code), _) if code.starts_with("08") || matches!(code, "57P01" | "57P02" | "57P03" | "53300") => {
+            (Some(code), _)
+                if code.starts_with("08") || matches!(code, "57P01" | "57P02" | "57P03" | "53300") =>
+            {
                 StoreError::Lost(error)
             }
             (Some(_), _) => StoreError::Failed(error),
-            (None, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed) => {
-                StoreError::Lost(error)
-            }
+            (
+                None,
+                sqlx::Error::Io(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::PoolClosed
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::WorkerCrashed,
+            ) => StoreError::Lost(error),
             (None, _) => StoreError::Failed(error),
         }
     }

@@ -19,7 +19,9 @@ use crate::entry::{Entry, Kind};
 use crate::grant::{Grant, GrantView};
 use crate::hold::{Hold, HoldStatus, HoldView};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
-use crate::service::{AccountView, BalanceView, EntryQuery, EntryTotals, NextExpiry, Page, PageError, PageRequest, UsageRow};
+use crate::service::{
+    AccountView, BalanceView, EntryQuery, EntryTotals, NextExpiry, Page, PageError, PageRequest, UsageRow,
+};
 
 /// Rows of a page unless the caller says otherwise, and at most.
 const PAGE_DEFAULT: i64 = 50;
@@ -31,8 +33,13 @@ pub(crate) async fn clock(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
     Ok(sqlx::query_scalar!(r#"select ledger_now() as "now!""#).fetch_one(pool).await?)
 }
 
-pub(crate) async fn account_by_ref(pool: &PgPool, external_ref: &str) -> Result<Option<AccountId>, StoreError> {
-    let id = sqlx::query_scalar!("select account_id from account_refs where external_ref = $1", external_ref).fetch_optional(pool).await?;
+pub(crate) async fn account_by_ref(
+    pool: &PgPool,
+    external_ref: &str,
+) -> Result<Option<AccountId>, StoreError> {
+    let id = sqlx::query_scalar!("select account_id from account_refs where external_ref = $1", external_ref)
+        .fetch_optional(pool)
+        .await?;
     Ok(id.map(AccountId))
 }
 
@@ -50,7 +57,10 @@ pub(crate) async fn snapshot(pool: &PgPool, account: AccountId) -> Result<Option
     Ok(snapshot)
 }
 
-async fn snapshot_in(connection: &mut PgConnection, account: AccountId) -> Result<Option<Snapshot>, StoreError> {
+async fn snapshot_in(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<Option<Snapshot>, StoreError> {
     let row = sqlx::query!(
         r#"select a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.available, a.held, a.debt, a.recorded_at,
             a.effective_at, ledger_now() as "now!"
@@ -117,13 +127,22 @@ async fn snapshot_in(connection: &mut PgConnection, account: AccountId) -> Resul
 impl Snapshot {
     pub(crate) fn balance(&self, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
         let account = self.state.account;
-        let view = self.state.lapsed_view(at).map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
+        let view = self
+            .state
+            .lapsed_view(at)
+            .map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
         // What a due hold gave back lies in the grants as the lapses left them.
         let lapsed: BTreeMap<GrantId, &Grant> = view.grants.iter().map(|grant| (grant.id, grant)).collect();
         let as_left = self.state.grants.values().map(|grant| lapsed.get(&grant.id).copied().unwrap_or(grant));
         let mut next: Vec<NextExpiry> = as_left
             .filter(|grant| grant.is_live(at) && grant.remaining.is_positive())
-            .filter_map(|grant| Some(NextExpiry { grant: grant.id, remaining: grant.remaining, expires_at: grant.expires_at? }))
+            .filter_map(|grant| {
+                Some(NextExpiry {
+                    grant: grant.id,
+                    remaining: grant.remaining,
+                    expires_at: grant.expires_at?,
+                })
+            })
             .collect();
         next.sort_by_key(|expiry| (expiry.expires_at, expiry.grant));
         next.truncate(NEXT_EXPIRIES_MAX);
@@ -139,21 +158,43 @@ fn balance(
     as_of: DateTime<Utc>,
     next_expiries: Vec<NextExpiry>,
 ) -> Result<BalanceView, StoreError> {
-    let balance = available.plus(held).map_err(|_| inconsistent("accounts", account.0, "balance".to_owned()))?;
-    Ok(BalanceView { available, held, balance, debt, breaker_open: available.is_negative(), as_of, next_expiries })
+    let balance =
+        available.plus(held).map_err(|_| inconsistent("accounts", account.0, "balance".to_owned()))?;
+    Ok(BalanceView {
+        available,
+        held,
+        balance,
+        debt,
+        breaker_open: available.is_negative(),
+        as_of,
+        next_expiries,
+    })
 }
 
 /// The balance at an instant before the head's last entry: what the last entry effective by then left.
-pub(crate) async fn balance_before(pool: &PgPool, account: AccountId, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
+pub(crate) async fn balance_before(
+    pool: &PgPool,
+    account: AccountId,
+    at: DateTime<Utc>,
+) -> Result<BalanceView, StoreError> {
     let seq = last_seq_by(pool, account, at).await?;
-    let row = sqlx::query!("select available_after, held_after, debt_after from entries where account_id = $1 and seq = $2", account.0, seq)
-        .fetch_optional(pool)
-        .await?;
+    let row = sqlx::query!(
+        "select available_after, held_after, debt_after from entries where account_id = $1 and seq = $2",
+        account.0,
+        seq
+    )
+    .fetch_optional(pool)
+    .await?;
     let amount = |value| rows::credits("entries", account.0, value);
     match row {
-        Some(row) => {
-            balance(account, amount(row.available_after)?, amount(row.held_after)?, amount(row.debt_after)?, at, Vec::new())
-        }
+        Some(row) => balance(
+            account,
+            amount(row.available_after)?,
+            amount(row.held_after)?,
+            amount(row.debt_after)?,
+            at,
+            Vec::new(),
+        ),
         None => balance(account, Credits::ZERO, Credits::ZERO, Credits::ZERO, at, Vec::new()),
     }
 }
@@ -206,7 +247,11 @@ pub(crate) async fn account(pool: &PgPool, account: AccountId) -> Result<Option<
 }
 
 /// Accounts by the beginning of reference, name or e-mail, or by id, newest first.
-pub(crate) async fn accounts(pool: &PgPool, q: &str, page: &PageRequest) -> Result<Page<AccountView>, PageError> {
+pub(crate) async fn accounts(
+    pool: &PgPool,
+    q: &str,
+    page: &PageRequest,
+) -> Result<Page<AccountView>, PageError> {
     let limit = limit(page);
     let (backward, bound) = cursor(page)?;
     let bound = bound.map(|text| text.parse::<Uuid>().map_err(|_| crate::service::BadCursor)).transpose()?;
@@ -234,7 +279,13 @@ pub(crate) async fn accounts(pool: &PgPool, q: &str, page: &PageRequest) -> Resu
     if backward {
         ids.reverse();
     }
-    let (next, previous) = cursors(ids.first().map(ToString::to_string), ids.last().map(ToString::to_string), backward, more, bound.is_some());
+    let (next, previous) = cursors(
+        ids.first().map(ToString::to_string),
+        ids.last().map(ToString::to_string),
+        backward,
+        more,
+        bound.is_some(),
+    );
     let mut rows = Vec::with_capacity(ids.len());
     for id in ids {
         rows.extend(account(pool, AccountId(id)).await?);
@@ -274,7 +325,13 @@ fn drop_last<T>(rows: &mut Vec<T>, limit: i64) -> bool {
 }
 
 /// The cursors beside a page whose rows are in list order.
-fn cursors(first: Option<String>, last: Option<String>, backward: bool, more: bool, bounded: bool) -> (Option<String>, Option<String>) {
+fn cursors(
+    first: Option<String>,
+    last: Option<String>,
+    backward: bool,
+    more: bool,
+    bounded: bool,
+) -> (Option<String>, Option<String>) {
     let has_next = if backward { bounded } else { more };
     let has_previous = if backward { more } else { bounded };
     let next = last.filter(|_| has_next).map(|key| format!("n{key}"));
@@ -386,7 +443,11 @@ pub(crate) async fn holds(
     Ok(Page { rows: holds.iter().map(|hold| lapsed_hold(hold, now)).collect(), next, previous })
 }
 
-pub(crate) async fn hold(pool: &PgPool, account: AccountId, hold: HoldId) -> Result<Option<HoldView>, StoreError> {
+pub(crate) async fn hold(
+    pool: &PgPool,
+    account: AccountId,
+    hold: HoldId,
+) -> Result<Option<HoldView>, StoreError> {
     let now = clock(pool).await?;
     let row = sqlx::query_as!(
         HoldRow,
@@ -429,7 +490,9 @@ async fn bounds(pool: &PgPool, account: AccountId, query: &EntryQuery) -> Result
 
 /// Beyond every entry, and within what the database can hold.
 fn far_future() -> DateTime<Utc> {
-    NaiveDate::from_ymd_opt(9999, 12, 31).and_then(|day| day.and_hms_opt(0, 0, 0)).map_or(DateTime::UNIX_EPOCH, |at| at.and_utc())
+    NaiveDate::from_ymd_opt(9999, 12, 31)
+        .and_then(|day| day.and_hms_opt(0, 0, 0))
+        .map_or(DateTime::UNIX_EPOCH, |at| at.and_utc())
 }
 
 /// A page of history. With kinds, one index range per kind is merged; without, it is one range of numbers.
@@ -457,7 +520,8 @@ pub(crate) async fn entries(
     }
     let entries = with_lines(&mut connection, entries).await?;
     let key = |entry: Option<&Entry>| entry.map(|entry| entry.seq.to_string());
-    let (next, previous) = cursors(key(entries.first()), key(entries.last()), backward, more, bound.is_some());
+    let (next, previous) =
+        cursors(key(entries.first()), key(entries.last()), backward, more, bound.is_some());
     Ok(Page { rows: entries, next, previous })
 }
 
@@ -561,9 +625,17 @@ async fn entry_page(
 }
 
 /// Sums over a whole filter. They read the rows of the filter; a screen asks for them behind a link where there may be many.
-pub(crate) async fn entry_totals(pool: &PgPool, account: AccountId, query: &EntryQuery) -> Result<EntryTotals, StoreError> {
+pub(crate) async fn entry_totals(
+    pool: &PgPool,
+    account: AccountId,
+    query: &EntryQuery,
+) -> Result<EntryTotals, StoreError> {
     let bounds = bounds(pool, account, query).await?;
-    let kinds: Vec<i16> = if bounds.kinds.is_empty() { Kind::ALL.iter().map(|kind| kind.code()).collect() } else { bounds.kinds };
+    let kinds: Vec<i16> = if bounds.kinds.is_empty() {
+        Kind::ALL.iter().map(|kind| kind.code()).collect()
+    } else {
+        bounds.kinds
+    };
     let row = sqlx::query!(
         r#"select count(*) as "count!", sum(e.amount) as amount, sum(e.moved) as moved from entries e
         where e.account_id = $1 and e.kind = any($4) and e.seq >= $2 and e.seq < $3
@@ -621,19 +693,36 @@ pub(crate) async fn usage_by_day(
     .fetch_all(pool)
     .await?;
     rows.into_iter()
-        .map(|row| Ok(UsageRow { day: row.day, model: row.model, amount: rows::credits("entries", account.0, row.amount)? }))
+        .map(|row| {
+            Ok(UsageRow {
+                day: row.day,
+                model: row.model,
+                amount: rows::credits("entries", account.0, row.amount)?,
+            })
+        })
         .collect()
 }
 
 /// Accounts in the order of their ids, for passes over all of them.
-pub(crate) async fn account_ids(pool: &PgPool, after: Option<AccountId>, limit: i64) -> Result<Vec<AccountId>, StoreError> {
+pub(crate) async fn account_ids(
+    pool: &PgPool,
+    after: Option<AccountId>,
+    limit: i64,
+) -> Result<Vec<AccountId>, StoreError> {
     let after = after.map_or(Uuid::nil(), |account| account.0);
-    let ids = sqlx::query_scalar!("select id from accounts where id > $1 order by id limit $2", after, limit).fetch_all(pool).await?;
+    let ids = sqlx::query_scalar!("select id from accounts where id > $1 order by id limit $2", after, limit)
+        .fetch_all(pool)
+        .await?;
     Ok(ids.into_iter().map(AccountId).collect())
 }
 
 /// Entries of an account in order, after a number.
-pub(crate) async fn journal(connection: &mut PgConnection, account: AccountId, after: Seq, limit: i64) -> Result<Vec<Entry>, StoreError> {
+pub(crate) async fn journal(
+    connection: &mut PgConnection,
+    account: AccountId,
+    after: Seq,
+    limit: i64,
+) -> Result<Vec<Entry>, StoreError> {
     let rows = entry_rows!(
         "from entries e left join entry_words w on w.account_id = e.account_id and w.seq = e.seq
         where e.account_id = $1 and e.seq > $2 order by e.seq limit $3",

@@ -117,7 +117,8 @@ impl GrantRow {
         Ok(Grant {
             id: GrantId(self.id),
             seq: Seq(self.seq),
-            pool: Pool::from_code(self.pool).ok_or_else(|| inconsistent("grants", self.account_id, format!("pool of {}", self.id)))?,
+            pool: Pool::from_code(self.pool)
+                .ok_or_else(|| inconsistent("grants", self.account_id, format!("pool of {}", self.id)))?,
             amount: amount(self.amount)?,
             remaining: amount(self.remaining)?,
             reserved: amount(self.reserved)?,
@@ -311,9 +312,17 @@ impl EntryRow {
             hold: self.hold_id.map(HoldId),
             reverses: self.reverses.map(Seq),
             usage,
-            answer: self.answer.map(serde_json::from_value).transpose().map_err(|error| bad(&format!("answer ({error})")))?.unwrap_or_default(),
+            answer: self
+                .answer
+                .map(serde_json::from_value)
+                .transpose()
+                .map_err(|error| bad(&format!("answer ({error})")))?
+                .unwrap_or_default(),
             words: Words { reason: self.reason, metadata },
-            words_digest: self.words_digest.map(|digest| digest.try_into().map_err(|_| bad("words digest"))).transpose()?,
+            words_digest: self
+                .words_digest
+                .map(|digest| digest.try_into().map_err(|_| bad("words digest")))
+                .transpose()?,
             hash: self.hash.try_into().map_err(|_| bad("hash"))?,
         })
     }
@@ -336,7 +345,8 @@ impl LineRow {
         let account = self.account_id;
         let bad = |what: &str| inconsistent("lines", account, format!("{what} of entry {}", self.seq));
         Ok(Line {
-            ledger_account: LedgerAccount::from_code(self.ledger_account).ok_or_else(|| bad("ledger account"))?,
+            ledger_account: LedgerAccount::from_code(self.ledger_account)
+                .ok_or_else(|| bad("ledger account"))?,
             direction: Direction::from_code(self.direction).ok_or_else(|| bad("direction"))?,
             amount: credits("lines", account, self.amount)?,
             grant: self.grant_id.map(GrantId),

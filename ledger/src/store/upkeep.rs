@@ -17,7 +17,11 @@ pub(crate) async fn policy(pool: &PgPool, name: &str) -> Result<Option<Policy>, 
 
 pub(crate) async fn policies(pool: &PgPool) -> Result<Vec<Policy>, StoreError> {
     let rows = sqlx::query_scalar!("select rules from policies order by name").fetch_all(pool).await?;
-    let parse = |rules| serde_json::from_value(rules).map_err(|error: serde_json::Error| inconsistent("policies", uuid::Uuid::nil(), error.to_string()));
+    let parse = |rules| {
+        serde_json::from_value(rules).map_err(|error: serde_json::Error| {
+            inconsistent("policies", uuid::Uuid::nil(), error.to_string())
+        })
+    };
     rows.into_iter().map(parse).collect()
 }
 
@@ -71,7 +75,12 @@ pub(crate) async fn set_quota(pool: &PgPool, account: AccountId, quota: &Quota) 
 }
 
 /// Whether there was one.
-pub(crate) async fn remove_quota(pool: &PgPool, account: AccountId, subject: &Subject, window: Window) -> Result<bool, StoreError> {
+pub(crate) async fn remove_quota(
+    pool: &PgPool,
+    account: AccountId,
+    subject: &Subject,
+    window: Window,
+) -> Result<bool, StoreError> {
     let (kind, name) = rows::subject_parts(subject);
     let done = sqlx::query!(
         "delete from quotas where account_id = $1 and subject_kind = $2 and subject = $3 and window_kind = $4",
@@ -130,25 +139,43 @@ pub(crate) async fn set_profile(
 /// Deletes all words of an account: texts with their salts, addresses, profile, reference. The chain still verifies.
 pub(crate) async fn erase_words(pool: &PgPool, account: AccountId) -> Result<(), StoreError> {
     let mut transaction = pool.begin().await?;
-    sqlx::query!("delete from entry_words where account_id = $1", account.0).execute(&mut *transaction).await?;
-    sqlx::query!("delete from entry_addresses where account_id = $1", account.0).execute(&mut *transaction).await?;
-    sqlx::query!("delete from account_profiles where account_id = $1", account.0).execute(&mut *transaction).await?;
-    sqlx::query!("delete from account_refs where account_id = $1", account.0).execute(&mut *transaction).await?;
+    sqlx::query!("delete from entry_words where account_id = $1", account.0)
+        .execute(&mut *transaction)
+        .await?;
+    sqlx::query!("delete from entry_addresses where account_id = $1", account.0)
+        .execute(&mut *transaction)
+        .await?;
+    sqlx::query!("delete from account_profiles where account_id = $1", account.0)
+        .execute(&mut *transaction)
+        .await?;
+    sqlx::query!("delete from account_refs where account_id = $1", account.0)
+        .execute(&mut *transaction)
+        .await?;
     transaction.commit().await?;
     Ok(())
 }
 
 /// Deletes source addresses that have been kept for 30 days; how many.
 pub(crate) async fn forget_addresses(pool: &PgPool) -> Result<u64, StoreError> {
-    let done = sqlx::query!("delete from entry_addresses where recorded_at < ledger_now() - interval '30 days'").execute(pool).await?;
+    let done =
+        sqlx::query!("delete from entry_addresses where recorded_at < ledger_now() - interval '30 days'")
+            .execute(pool)
+            .await?;
     Ok(done.rows_affected())
 }
 
 /// Deletes one account with its journal and leaves a tombstone; `None` if there is no such account.
-pub(crate) async fn purge(pool: &PgPool, account: AccountId, who: &str, why: &str) -> Result<Option<Seq>, StoreError> {
+pub(crate) async fn purge(
+    pool: &PgPool,
+    account: AccountId,
+    who: &str,
+    why: &str,
+) -> Result<Option<Seq>, StoreError> {
     let mut connection = pool.acquire().await?;
     let mut transaction = connection.begin().await?;
-    let head = sqlx::query!("select seq, hash from accounts where id = $1 for update", account.0).fetch_optional(&mut *transaction).await?;
+    let head = sqlx::query!("select seq, hash from accounts where id = $1 for update", account.0)
+        .fetch_optional(&mut *transaction)
+        .await?;
     let Some(head) = head else { return Ok(None) };
     sqlx::query!(
         "insert into purges (account_id, who, why, purged_at, last_seq, last_hash, sums)
@@ -177,15 +204,23 @@ pub(crate) async fn purge(pool: &PgPool, account: AccountId, who: &str, why: &st
 }
 
 /// The last entry's number and hash of a purged account.
-pub(crate) async fn tombstone(pool: &PgPool, account: AccountId) -> Result<Option<(Seq, [u8; 32])>, StoreError> {
-    let row = sqlx::query!("select last_seq, last_hash from purges where account_id = $1", account.0).fetch_optional(pool).await?;
+pub(crate) async fn tombstone(
+    pool: &PgPool,
+    account: AccountId,
+) -> Result<Option<(Seq, [u8; 32])>, StoreError> {
+    let row = sqlx::query!("select last_seq, last_hash from purges where account_id = $1", account.0)
+        .fetch_optional(pool)
+        .await?;
     let Some(row) = row else { return Ok(None) };
-    let hash = row.last_hash.try_into().map_err(|_| inconsistent("purges", account.0, "last_hash".to_owned()))?;
+    let hash =
+        row.last_hash.try_into().map_err(|_| inconsistent("purges", account.0, "last_hash".to_owned()))?;
     Ok(Some((Seq(row.last_seq), hash)))
 }
 
 async fn delete_account(connection: &mut PgConnection, account: AccountId) -> Result<(), StoreError> {
-    sqlx::query!("select set_config('daybook.purge', $1, true)", account.to_string()).fetch_one(&mut *connection).await?;
+    sqlx::query!("select set_config('daybook.purge', $1, true)", account.to_string())
+        .fetch_one(&mut *connection)
+        .await?;
     let id = account.0;
     sqlx::query!("delete from lines where account_id = $1", id).execute(&mut *connection).await?;
     sqlx::query!("delete from entries where account_id = $1", id).execute(&mut *connection).await?;

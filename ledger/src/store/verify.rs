@@ -18,7 +18,11 @@ use crate::verify::{Audit, Problem, VerifyReport};
 const PAGE: i64 = 1_000;
 
 /// Verifies one account and adds what it found to the report.
-pub(crate) async fn account(pool: &PgPool, account: AccountId, report: &mut VerifyReport) -> Result<(), StoreError> {
+pub(crate) async fn account(
+    pool: &PgPool,
+    account: AccountId,
+    report: &mut VerifyReport,
+) -> Result<(), StoreError> {
     let mut transaction = pool.begin_with("begin isolation level repeatable read read only").await?;
     let mut audit = Audit::new(account);
     let found = audit_account(&mut transaction, &mut audit, report).await;
@@ -63,7 +67,11 @@ async fn audit_account(
 }
 
 /// The digests of the words that are still there, from their stored text.
-async fn words_digests(connection: &mut PgConnection, account: AccountId, entries: &[Entry]) -> Result<Vec<(Seq, [u8; 32])>, StoreError> {
+async fn words_digests(
+    connection: &mut PgConnection,
+    account: AccountId,
+    entries: &[Entry],
+) -> Result<Vec<(Seq, [u8; 32])>, StoreError> {
     let seqs: Vec<i64> = entries.iter().map(|entry| entry.seq.0).collect();
     let rows = sqlx::query!(
         "select seq, reason, metadata::text, salt from entry_words where account_id = $1 and seq = any($2) order by seq",
@@ -72,8 +80,13 @@ async fn words_digests(connection: &mut PgConnection, account: AccountId, entrie
     )
     .fetch_all(connection)
     .await?;
-    let digest = |reason: Option<&str>, metadata: Option<&str>, salt: &[u8]| chain::words_digest(salt, reason, metadata);
-    Ok(rows.iter().map(|row| (Seq(row.seq), digest(row.reason.as_deref(), row.metadata.as_deref(), &row.salt))).collect())
+    let digest = |reason: Option<&str>, metadata: Option<&str>, salt: &[u8]| {
+        chain::words_digest(salt, reason, metadata)
+    };
+    Ok(rows
+        .iter()
+        .map(|row| (Seq(row.seq), digest(row.reason.as_deref(), row.metadata.as_deref(), &row.salt)))
+        .collect())
 }
 
 async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Option<Head>, StoreError> {
@@ -87,7 +100,10 @@ async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Optio
     let amount = |value| rows::credits("accounts", account.0, value);
     Ok(Some(Head {
         seq: Seq(row.seq),
-        hash: row.hash.try_into().map_err(|_| rows::inconsistent("accounts", account.0, "hash".to_owned()))?,
+        hash: row
+            .hash
+            .try_into()
+            .map_err(|_| rows::inconsistent("accounts", account.0, "hash".to_owned()))?,
         available: amount(row.available)?,
         held: amount(row.held)?,
         debt: amount(row.debt)?,

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::rows::{hold_status_code, status_code};
 use super::StoreError;
+use super::rows::{hold_status_code, status_code};
 use crate::account::{AccountStatus, Head, KindTotals};
 use crate::chain;
 use crate::credits::Credits;
@@ -237,7 +237,9 @@ impl HeadColumns {
 
 /// Arrays within an array cannot be unnested one by one, so they cross as text.
 fn totals_text(totals: &KindTotals) -> (String, String) {
-    let text = |amounts: &[Credits]| format!("{{{}}}", amounts.iter().map(Credits::to_string).collect::<Vec<_>>().join(","));
+    let text = |amounts: &[Credits]| {
+        format!("{{{}}}", amounts.iter().map(Credits::to_string).collect::<Vec<_>>().join(","))
+    };
     (text(&totals.amount), text(&totals.moved))
 }
 
@@ -408,7 +410,10 @@ async fn journal(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result
     Ok(())
 }
 
-async fn grants_new(connection: &mut PgConnection, grants: &BTreeMap<(AccountId, GrantId), &Grant>) -> Result<(), StoreError> {
+async fn grants_new(
+    connection: &mut PgConnection,
+    grants: &BTreeMap<(AccountId, GrantId), &Grant>,
+) -> Result<(), StoreError> {
     let g = GrantColumns::of(grants);
     sqlx::query!(
         "insert into grants (account_id, id, seq, pool, amount, remaining, reserved, expires_at, rolling, voided_at, source, granted_at,
@@ -449,12 +454,17 @@ fn part_texts(hold: &Hold) -> (String, String) {
     )
 }
 
-async fn holds_new(connection: &mut PgConnection, holds: &BTreeMap<(AccountId, HoldId), &Hold>) -> Result<(), StoreError> {
+async fn holds_new(
+    connection: &mut PgConnection,
+    holds: &BTreeMap<(AccountId, HoldId), &Hold>,
+) -> Result<(), StoreError> {
     let keys = holds.keys();
     let column = |pick: fn(&Hold) -> Decimal| holds.values().map(|hold| pick(hold)).collect::<Vec<_>>();
     let texts = |pick: fn(&Hold) -> Option<String>| holds.values().map(|hold| pick(hold)).collect::<Vec<_>>();
-    let instants = |pick: fn(&Hold) -> DateTime<Utc>| holds.values().map(|hold| pick(hold)).collect::<Vec<_>>();
-    let (part_grants, part_amounts): (Vec<String>, Vec<String>) = holds.values().map(|hold| part_texts(hold)).unzip();
+    let instants =
+        |pick: fn(&Hold) -> DateTime<Utc>| holds.values().map(|hold| pick(hold)).collect::<Vec<_>>();
+    let (part_grants, part_amounts): (Vec<String>, Vec<String>) =
+        holds.values().map(|hold| part_texts(hold)).unzip();
     sqlx::query!(
         "insert into holds (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at, expires_at,
             settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
@@ -494,7 +504,10 @@ async fn holds_new(connection: &mut PgConnection, holds: &BTreeMap<(AccountId, H
     Ok(())
 }
 
-async fn holds_changed(connection: &mut PgConnection, holds: &BTreeMap<(AccountId, HoldId), &Hold>) -> Result<(), StoreError> {
+async fn holds_changed(
+    connection: &mut PgConnection,
+    holds: &BTreeMap<(AccountId, HoldId), &Hold>,
+) -> Result<(), StoreError> {
     let keys = holds.keys();
     let column = |pick: fn(&Hold) -> Decimal| holds.values().map(|hold| pick(hold)).collect::<Vec<_>>();
     sqlx::query!(
@@ -523,8 +536,9 @@ async fn holds_changed(connection: &mut PgConnection, holds: &BTreeMap<(AccountI
 
 async fn words(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result<(), StoreError> {
     let entries = outcome.sets.iter().flat_map(|set| &set.entries);
-    let salted: Vec<(&Entry, &[u8; 16])> =
-        entries.filter_map(|entry| outcome.salts.get(&(entry.account, entry.seq)).map(|salt| (entry, salt))).collect();
+    let salted: Vec<(&Entry, &[u8; 16])> = entries
+        .filter_map(|entry| outcome.salts.get(&(entry.account, entry.seq)).map(|salt| (entry, salt)))
+        .collect();
     sqlx::query!(
         "insert into entry_words (account_id, seq, reason, metadata, salt)
         select a, s, r, m::json, salt from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::bytea[]) as w(a, s, r, m, salt)",
@@ -539,7 +553,10 @@ async fn words(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result<(
     Ok(())
 }
 
-async fn addresses(connection: &mut PgConnection, addresses: &[(AccountId, Seq, &str)]) -> Result<(), StoreError> {
+async fn addresses(
+    connection: &mut PgConnection,
+    addresses: &[(AccountId, Seq, &str)],
+) -> Result<(), StoreError> {
     sqlx::query!(
         "insert into entry_addresses (account_id, seq, address, recorded_at)
         select a, s, t, ledger_now() from unnest($1::uuid[], $2::bigint[], $3::text[]) as w(a, s, t)",
@@ -564,7 +581,8 @@ fn signal_row(signal: &Signal) -> (i16, Seq, Value) {
 }
 
 async fn signals(connection: &mut PgConnection, signals: &[(AccountId, &Signal)]) -> Result<(), StoreError> {
-    let rows: Vec<(AccountId, (i16, Seq, Value))> = signals.iter().map(|(account, signal)| (*account, signal_row(signal))).collect();
+    let rows: Vec<(AccountId, (i16, Seq, Value))> =
+        signals.iter().map(|(account, signal)| (*account, signal_row(signal))).collect();
     sqlx::query!(
         "insert into outbox (account_id, seq, signal, payload)
         select * from unnest($1::uuid[], $2::bigint[], $3::smallint[], $4::jsonb[])",

@@ -27,7 +27,13 @@ fn at(text: &str) -> Expiry {
     Expiry::At(instant(text))
 }
 
-async fn refund(bench: &Bench, account: AccountId, key: &str, seq: Seq, amount: Option<&str>) -> Result<Posted, PostError> {
+async fn refund(
+    bench: &Bench,
+    account: AccountId,
+    key: &str,
+    seq: Seq,
+    amount: Option<&str>,
+) -> Result<Posted, PostError> {
     bench.ledger.submit(command(account, key, Verb::Refund { seq, amount: amount.map(credits) })).await
 }
 
@@ -74,7 +80,10 @@ async fn c13_partial_refunds_go_back_in_proportion_and_never_above_the_charge() 
     assert_eq!(second.set.main().unwrap().answer.refundable, Some(credits("0")));
     assert_eq!(bench.figures(account).await.0, "1000");
     assert_eq!(remaining(&bench, account, paid).await, "1000");
-    assert_eq!(refusal(refund(&bench, account, "four", charge, Some("1")).await), Refusal::RefundExceedsCharge { refundable: credits("0") });
+    assert_eq!(
+        refusal(refund(&bench, account, "four", charge, Some("1")).await),
+        Refusal::RefundExceedsCharge { refundable: credits("0") }
+    );
     bench.verify().await;
 }
 
@@ -83,12 +92,18 @@ async fn c15_ten_thousand_charges_below_the_display_unit_are_exact() {
     let bench = Bench::start().await;
     let account = bench.funded("1000").await;
     for thousand in 0..10 {
-        let charge = |number: u32| command(account, &format!("{thousand} {number}"), Verb::Charge { amount: credits("0.0768") });
+        let charge = |number: u32| {
+            command(account, &format!("{thousand} {number}"), Verb::Charge { amount: credits("0.0768") })
+        };
         let answers = bench.ledger.submit_many((0..1000).map(charge).collect()).await;
         assert!(answers.iter().all(Result::is_ok));
     }
     assert_eq!(bench.figures(account).await.0, "232");
-    let totals = bench.ledger.entry_totals(account, &EntryQuery { kinds: vec![Kind::Consume], ..EntryQuery::default() }).await.unwrap();
+    let totals = bench
+        .ledger
+        .entry_totals(account, &EntryQuery { kinds: vec![Kind::Consume], ..EntryQuery::default() })
+        .await
+        .unwrap();
     assert_eq!((totals.count, totals.amount), (10_000, credits("-768")));
     bench.verify().await;
 }
@@ -102,7 +117,11 @@ async fn c15_two_small_models_a_day_sum_up_on_the_chart() {
         bench.clock(&format!("{day}T10:00:00Z")).await;
         for model in ["small", "large"] {
             for part in ["0.25", "0.5"] {
-                let mut charge = command(account, &format!("{day} {model} {part}"), Verb::Charge { amount: credits(part) });
+                let mut charge = command(
+                    account,
+                    &format!("{day} {model} {part}"),
+                    Verb::Charge { amount: credits(part) },
+                );
                 charge.call.model = Some(model.to_owned());
                 bench.ledger.submit(charge).await.unwrap();
             }
@@ -156,7 +175,10 @@ async fn c19_success_reported_after_the_hold_timed_out_is_posted_once() {
     assert!(again.replayed);
     assert_eq!(again.set, late.set);
     let other_key = refusal(bench.settle(account, "late again", first, "400").await);
-    assert!(matches!(other_key, Refusal::HoldEnded { final_state: HoldStatus::Expired, .. }), "{other_key:?}");
+    assert!(
+        matches!(other_key, Refusal::HoldEnded { final_state: HoldStatus::Expired, .. }),
+        "{other_key:?}"
+    );
     bench.verify().await;
 }
 
@@ -182,15 +204,35 @@ async fn c21_expiry_is_exclusive_and_waits_for_no_sweep() {
     let view = bench.ledger.account(account).await.unwrap().unwrap();
     assert_eq!(view.balance.available, credits("0"));
     // A refusal writes nothing, the lapse included.
-    assert_eq!(bench.ledger.entries(account, &EntryQuery::default(), &PageRequest::default()).await.unwrap().rows[0].kind, Kind::Consume);
+    assert_eq!(
+        bench.ledger.entries(account, &EntryQuery::default(), &PageRequest::default()).await.unwrap().rows[0]
+            .kind,
+        Kind::Consume
+    );
     bench.clock("2026-07-01T06:23:00Z").await;
     assert_eq!(bench.ledger.sweep(100).await.unwrap(), 1);
     assert_eq!(bench.ledger.sweep(100).await.unwrap(), 0);
-    let lapses = bench.ledger.entries(account, &EntryQuery { kinds: vec![Kind::Expire], ..EntryQuery::default() }, &PageRequest::default()).await.unwrap();
+    let lapses = bench
+        .ledger
+        .entries(
+            account,
+            &EntryQuery { kinds: vec![Kind::Expire], ..EntryQuery::default() },
+            &PageRequest::default(),
+        )
+        .await
+        .unwrap();
     assert_eq!(lapses.rows.len(), 1);
-    assert_eq!((lapses.rows[0].amount, lapses.rows[0].effective_at), (credits("-500"), instant("2026-07-01T00:00:00Z")));
+    assert_eq!(
+        (lapses.rows[0].amount, lapses.rows[0].effective_at),
+        (credits("-500"), instant("2026-07-01T00:00:00Z"))
+    );
     // Balance as of an instant: before, at and after the end, whatever was written when.
-    for (when, available) in [("2026-06-15T00:00:00Z", "1000"), ("2026-06-30T23:59:59.999999Z", "500"), ("2026-07-01T00:00:00Z", "0"), ("2026-05-01T00:00:00Z", "0")] {
+    for (when, available) in [
+        ("2026-06-15T00:00:00Z", "1000"),
+        ("2026-06-30T23:59:59.999999Z", "500"),
+        ("2026-07-01T00:00:00Z", "0"),
+        ("2026-05-01T00:00:00Z", "0"),
+    ] {
         let balance = bench.ledger.balance(account, Some(instant(when))).await.unwrap().unwrap();
         assert_eq!(balance.available, credits(available), "{when}");
     }
@@ -212,7 +254,11 @@ async fn c25_one_key_names_one_intent_of_one_account() {
     assert!(!bench.charge(other, "K", "80").await.unwrap().replayed);
     assert_eq!(bench.figures(other).await.0, "20");
     // (f) A twin waits for the first and gets its answer; another content is a conflict.
-    let (a, b, c) = tokio::join!(bench.charge(account, "L", "5"), bench.charge(account, "L", "5"), bench.charge(account, "L", "6"));
+    let (a, b, c) = tokio::join!(
+        bench.charge(account, "L", "5"),
+        bench.charge(account, "L", "5"),
+        bench.charge(account, "L", "6")
+    );
     assert_eq!(a.unwrap().set, b.unwrap().set);
     assert_eq!(refusal(c), Refusal::KeyReused);
     // (g) A refusal is not remembered.
@@ -220,8 +266,14 @@ async fn c25_one_key_names_one_intent_of_one_account() {
     bench.grant(account, "100", Pool::Paid, Expiry::Never).await;
     assert!(!bench.charge(account, "M", "50").await.unwrap().replayed);
     // (h) Fifty first uses at once.
-    let answers = bench.ledger.submit_many((0..50).map(|_| command(account, "N", Verb::Charge { amount: credits("1") })).collect()).await;
-    assert_eq!(answers.iter().filter(|answer| answer.as_ref().is_ok_and(|posted| !posted.replayed)).count(), 1);
+    let answers = bench
+        .ledger
+        .submit_many((0..50).map(|_| command(account, "N", Verb::Charge { amount: credits("1") })).collect())
+        .await;
+    assert_eq!(
+        answers.iter().filter(|answer| answer.as_ref().is_ok_and(|posted| !posted.replayed)).count(),
+        1
+    );
     assert_eq!(bench.figures(account).await.0, "64");
     // A key of another origin is another key.
     let mut form = command(account, "N", Verb::Charge { amount: credits("1") });
@@ -249,7 +301,8 @@ async fn c29_a_void_ends_what_is_left_of_one_grant_in_any_order() {
         assert_eq!(bench.figures(account).await.0, "7700");
         assert_eq!(remaining(&bench, account, top_up).await, "200");
         // C) Under another key too, the second void is the first one's entry.
-        let again = bench.ledger.submit(command(account, "void again", Verb::Void { grant: old })).await.unwrap();
+        let again =
+            bench.ledger.submit(command(account, "void again", Verb::Void { grant: old })).await.unwrap();
         assert!(again.replayed && again.set == void.set);
         // D) A grant that was never issued.
         let unknown = command(account, "void unknown", Verb::Void { grant: GrantId(Uuid::new_v4()) });
@@ -265,7 +318,9 @@ async fn clawback_restore_and_refund_of_debt_are_read_back_right() {
     let account = bench.funded("0").await;
     let paid = bench.grant(account, "100", Pool::Paid, Expiry::Never).await;
     let charge = bench.charge(account, "spent", "80").await.unwrap();
-    let clawback = |key: &str, amount: &str| command(account, key, Verb::Clawback { grant: paid, amount: credits(amount), payment_ref: None });
+    let clawback = |key: &str, amount: &str| {
+        command(account, key, Verb::Clawback { grant: paid, amount: credits(amount), payment_ref: None })
+    };
     // 20 from the grant, 40 as debt; then the rest as debt.
     bench.ledger.submit(clawback("claw 1", "60")).await.unwrap();
     assert_eq!(bench.figures(account).await, ("-40".to_owned(), "0".to_owned(), "40".to_owned()));
@@ -273,15 +328,26 @@ async fn clawback_restore_and_refund_of_debt_are_read_back_right() {
     let too_much = refusal(bench.ledger.submit(clawback("claw 3", "0.000001")).await);
     assert!(matches!(too_much, Refusal::ClawbackExceedsGrant { .. }), "{too_much:?}");
     // Restores undo the newest first: 40 of debt, then 30 of the 60.
-    let restore = command(account, "restore", Verb::Restore { grant: paid, amount: credits("70"), payment_ref: None });
+    let restore =
+        command(account, "restore", Verb::Restore { grant: paid, amount: credits("70"), payment_ref: None });
     let restored = bench.ledger.submit(restore).await.unwrap();
-    let reverses: Vec<_> = restored.set.entries.iter().filter(|entry| entry.kind == Kind::Restore).map(|entry| (entry.amount.to_string(), entry.reverses)).collect();
+    let reverses: Vec<_> = restored
+        .set
+        .entries
+        .iter()
+        .filter(|entry| entry.kind == Kind::Restore)
+        .map(|entry| (entry.amount.to_string(), entry.reverses))
+        .collect();
     assert_eq!(reverses, [("40".to_owned(), Some(Seq(5))), ("30".to_owned(), Some(Seq(4)))]);
     let figures = bench.figures(account).await;
     // 30 of 60 come back by the way they left, 10 to the grant and 20 for what was debt, and all of it pays debt first:
     // 100 − 80 − 60 − 40 + 40 + 30.
     assert_eq!(figures, ("-10".to_owned(), "0".to_owned(), "10".to_owned()));
-    let unknown = command(account, "restore 2", Verb::Restore { grant: paid, amount: credits("31"), payment_ref: None });
+    let unknown = command(
+        account,
+        "restore 2",
+        Verb::Restore { grant: paid, amount: credits("31"), payment_ref: None },
+    );
     assert!(matches!(refusal(bench.ledger.submit(unknown).await), Refusal::RestoreExceedsClawbacks { .. }));
     // What was charged comes back in full: it pays the debt, and the rest is spendable.
     refund(&bench, account, "refund", main_seq(&charge), None).await.unwrap();
@@ -294,7 +360,8 @@ async fn quotas_bind_a_member_by_day_in_the_accounts_zone() {
     let bench = Bench::start().await;
     bench.clock("2026-03-10T10:00:00Z").await;
     let account = bench.funded("100").await;
-    let quota = Quota { subject: Subject::Member("ann".to_owned()), window: Window::Day, limit: credits("10") };
+    let quota =
+        Quota { subject: Subject::Member("ann".to_owned()), window: Window::Day, limit: credits("10") };
     bench.ledger.set_quota(account, &quota).await.unwrap();
     let by = |member: &str, key: &str, verb: Verb| {
         let mut command = command(account, key, verb);
@@ -315,8 +382,15 @@ async fn quotas_bind_a_member_by_day_in_the_accounts_zone() {
     bench.ledger.submit(by("bob", "three", charge("50"))).await.unwrap();
     // An open hold counts, what is settled below it does not.
     let id = HoldId(Uuid::new_v4());
-    bench.ledger.submit(by("ann", "hold", Verb::Hold { id, amount: credits("4"), expires_in_s: None })).await.unwrap();
-    assert!(matches!(refusal(bench.ledger.submit(by("ann", "four", charge("0.000001"))).await), Refusal::QuotaExceeded { .. }));
+    bench
+        .ledger
+        .submit(by("ann", "hold", Verb::Hold { id, amount: credits("4"), expires_in_s: None }))
+        .await
+        .unwrap();
+    assert!(matches!(
+        refusal(bench.ledger.submit(by("ann", "four", charge("0.000001"))).await),
+        Refusal::QuotaExceeded { .. }
+    ));
     bench.settle(account, "settle", id, "1").await.unwrap();
     bench.ledger.submit(by("ann", "five", charge("3"))).await.unwrap();
     bench.clock("2026-03-11T00:00:00Z").await;
@@ -333,7 +407,14 @@ async fn erasure_deletes_the_words_and_keeps_the_books() {
     charge.words.reason = Some("mail to jane@example.com".to_owned());
     charge.source_address = Some("192.0.2.7".to_owned());
     bench.ledger.submit(charge.clone()).await.unwrap();
-    let entries = || async { bench.ledger.entries(account, &EntryQuery::default(), &PageRequest { cursor: None, limit: 200 }).await.unwrap().rows };
+    let entries = || async {
+        bench
+            .ledger
+            .entries(account, &EntryQuery::default(), &PageRequest { cursor: None, limit: 200 })
+            .await
+            .unwrap()
+            .rows
+    };
     let before = entries().await;
     assert_eq!(before[0].words.reason.as_deref(), Some("mail to jane@example.com"));
     bench.ledger.erase(account, Actor::worker("erase")).await.unwrap();
@@ -341,8 +422,13 @@ async fn erasure_deletes_the_words_and_keeps_the_books() {
     let after = entries().await;
     assert!(after.iter().all(|entry| entry.words.is_empty()));
     assert_eq!(bench.figures(account).await, ("0".to_owned(), "50".to_owned(), "0".to_owned()));
-    for (table, expected) in [("entry_words", 0_i64), ("entry_addresses", 0), ("account_profiles", 0), ("account_refs", 0)] {
-        let left: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from {table}"))).fetch_one(&bench.pool).await.unwrap();
+    for (table, expected) in
+        [("entry_words", 0_i64), ("entry_addresses", 0), ("account_profiles", 0), ("account_refs", 0)]
+    {
+        let left: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(format!("select count(*) from {table}")))
+            .fetch_one(&bench.pool)
+            .await
+            .unwrap();
         assert_eq!(left, expected, "{table}");
     }
     // A replay equals the first answer, but for the erased text.
@@ -366,7 +452,10 @@ async fn an_orphaned_job_is_refunded_once_and_does_not_start_afterwards() {
     };
     let first = bench.ledger.submit(job("a", Verb::Charge { amount: credits("10") })).await.unwrap();
     let second = bench.ledger.submit(job("b", Verb::Charge { amount: credits("10") })).await.unwrap();
-    assert!(second.replayed && second.set == first.set, "a second charge of the job is the first one's entry, whatever its key");
+    assert!(
+        second.replayed && second.set == first.set,
+        "a second charge of the job is the first one's entry, whatever its key"
+    );
     let refund = bench.ledger.submit(job("r1", Verb::RefundJob)).await.unwrap();
     let again = bench.ledger.submit(job("r2", Verb::RefundJob)).await.unwrap();
     assert!(again.replayed && again.set == refund.set);
@@ -391,8 +480,20 @@ async fn every_answer_is_read_back_as_it_was_first_given() {
         Verb::Reverse { hold: lost, outcome: ReverseOutcome::Unknown },
         Verb::Refund { seq: main_seq(&charge), amount: Some(credits("0.2")) },
         Verb::Extend { grant, expires_at: instant("2026-04-01T00:00:00Z") },
-        Verb::Grant { id: GrantId(Uuid::new_v4()), amount: credits("3"), pool: Pool::Paid, expires: Expiry::Policy, source: Some("pack".to_owned()) },
-        Verb::Adjust { id: GrantId(Uuid::new_v4()), amount: credits("-7"), code: ledger::command::ReasonCode::Other, pool: None, expires: Expiry::Never },
+        Verb::Grant {
+            id: GrantId(Uuid::new_v4()),
+            amount: credits("3"),
+            pool: Pool::Paid,
+            expires: Expiry::Policy,
+            source: Some("pack".to_owned()),
+        },
+        Verb::Adjust {
+            id: GrantId(Uuid::new_v4()),
+            amount: credits("-7"),
+            code: ledger::command::ReasonCode::Other,
+            pool: None,
+            expires: Expiry::Never,
+        },
         Verb::Clawback { grant, amount: credits("10"), payment_ref: Some("pay 1".to_owned()) },
         Verb::Restore { grant, amount: credits("4"), payment_ref: Some("pay 1".to_owned()) },
         Verb::Void { grant },
@@ -401,8 +502,12 @@ async fn every_answer_is_read_back_as_it_was_first_given() {
     for (number, verb) in verbs.into_iter().enumerate() {
         let mut asked = command(account, &format!("verb {number}"), verb.clone());
         asked.words.reason = Some(format!("because of {number}"));
-        asked.words.metadata = serde_json::json!({"z": 1.50, "a": {"deep": true}, "n": 12345678901234567890_u64}).as_object().cloned();
-        let first = bench.ledger.submit(asked.clone()).await.unwrap_or_else(|error| panic!("{verb:?}: {error:?}"));
+        asked.words.metadata =
+            serde_json::json!({"z": 1.50, "a": {"deep": true}, "n": 12345678901234567890_u64})
+                .as_object()
+                .cloned();
+        let first =
+            bench.ledger.submit(asked.clone()).await.unwrap_or_else(|error| panic!("{verb:?}: {error:?}"));
         bench.clock(&format!("2026-02-01T00:0{}:01Z", number % 10)).await;
         let replay = bench.ledger.submit(asked).await.unwrap();
         assert!(replay.replayed && !first.replayed);
@@ -445,10 +550,24 @@ async fn pages_of_history_meet_without_gap_or_double_in_both_directions() {
         assert!(forward.is_sorted_by(|a, b| a > b));
         let mut backward: Vec<Seq> = last.rows.iter().map(|entry| entry.seq).collect();
         while let Some(previous) = last.previous.clone() {
-            last = bench.ledger.entries(account, &query, &PageRequest { cursor: Some(previous), limit: 4 }).await.unwrap();
+            last = bench
+                .ledger
+                .entries(account, &query, &PageRequest { cursor: Some(previous), limit: 4 })
+                .await
+                .unwrap();
             backward.splice(0..0, last.rows.iter().map(|entry| entry.seq));
         }
         assert_eq!(backward, forward, "{query:?}");
     }
-    assert!(bench.ledger.entries(account, &EntryQuery::default(), &PageRequest { cursor: Some("x12".to_owned()), limit: 4 }).await.is_err());
+    assert!(
+        bench
+            .ledger
+            .entries(
+                account,
+                &EntryQuery::default(),
+                &PageRequest { cursor: Some("x12".to_owned()), limit: 4 }
+            )
+            .await
+            .is_err()
+    );
 }

@@ -38,7 +38,14 @@ fn entry_sql(account: &str, seq: i64, line_count: i16) -> String {
     )
 }
 
-fn line_sql(account: &str, seq: i64, position: i16, ledger_account: i16, direction: i16, amount: &str) -> String {
+fn line_sql(
+    account: &str,
+    seq: i64,
+    position: i16,
+    ledger_account: i16,
+    direction: i16,
+    amount: &str,
+) -> String {
     let balance = if ledger_account <= 2 { "9" } else { "null" };
     format!(
         "insert into lines (account_id, seq, position, ledger_account, direction, amount, debt_mark, balance_after)
@@ -48,7 +55,8 @@ fn line_sql(account: &str, seq: i64, position: i16, ledger_account: i16, directi
 
 /// One statement with writing CTEs, as the store does it.
 fn together(parts: &[String]) -> String {
-    let ctes: Vec<String> = parts.iter().enumerate().map(|(place, part)| format!("p{place} as ({part})")).collect();
+    let ctes: Vec<String> =
+        parts.iter().enumerate().map(|(place, part)| format!("p{place} as ({part})")).collect();
     format!("with {} select 1", ctes.join(", "))
 }
 
@@ -66,7 +74,10 @@ async fn the_journal_takes_no_edit_delete_or_truncate() {
             ] {
                 let (code, message) = refused(&mut connection, &sql).await;
                 // The application's role has no right to edit or truncate at all; the triggers hold for the owner.
-                assert!(code == "DB001" || (who == "application" && code == "42501"), "{who}: {sql}: {code} {message}");
+                assert!(
+                    code == "DB001" || (who == "application" && code == "42501"),
+                    "{who}: {sql}: {code} {message}"
+                );
             }
         }
     }
@@ -77,21 +88,40 @@ async fn the_journal_takes_no_edit_delete_or_truncate() {
 async fn an_entry_comes_with_all_its_lines_in_one_statement_and_balances() {
     let bench = Bench::start().await;
     let account = bench.funded("10").await.to_string();
-    let good = [entry_sql(&account, 3, 2), line_sql(&account, 3, 1, 1, 1, "1"), line_sql(&account, 3, 2, 5, 2, "1")];
+    let good =
+        [entry_sql(&account, 3, 2), line_sql(&account, 3, 1, 1, 1, "1"), line_sql(&account, 3, 2, 5, 2, "1")];
     let cases = [
-        ("an unbalanced pair", together(&[good[0].clone(), good[1].clone(), line_sql(&account, 3, 2, 5, 2, "2")])),
-        ("a pair added to an old entry", together(&[line_sql(&account, 2, 3, 1, 1, "1"), line_sql(&account, 2, 4, 5, 2, "1")])),
-        ("an entry with fewer lines than it says", together(&[entry_sql(&account, 3, 3), good[1].clone(), good[2].clone()])),
+        (
+            "an unbalanced pair",
+            together(&[good[0].clone(), good[1].clone(), line_sql(&account, 3, 2, 5, 2, "2")]),
+        ),
+        (
+            "a pair added to an old entry",
+            together(&[line_sql(&account, 2, 3, 1, 1, "1"), line_sql(&account, 2, 4, 5, 2, "1")]),
+        ),
+        (
+            "an entry with fewer lines than it says",
+            together(&[entry_sql(&account, 3, 3), good[1].clone(), good[2].clone()]),
+        ),
         ("an entry with none of the lines it says", entry_sql(&account, 3, 2)),
-        ("lines without an entry", together(&[line_sql(&account, 9, 1, 1, 1, "1"), line_sql(&account, 9, 2, 5, 2, "1")])),
-        ("more lines than the entry says", together(&[
-            entry_sql(&account, 3, 2),
-            good[1].clone(),
-            good[2].clone(),
-            line_sql(&account, 3, 3, 1, 1, "1"),
-            line_sql(&account, 3, 4, 5, 2, "1"),
-        ])),
-        ("the entry first, its lines in a later statement", format!("{}; {}; {}", entry_sql(&account, 3, 2), good[1], good[2])),
+        (
+            "lines without an entry",
+            together(&[line_sql(&account, 9, 1, 1, 1, "1"), line_sql(&account, 9, 2, 5, 2, "1")]),
+        ),
+        (
+            "more lines than the entry says",
+            together(&[
+                entry_sql(&account, 3, 2),
+                good[1].clone(),
+                good[2].clone(),
+                line_sql(&account, 3, 3, 1, 1, "1"),
+                line_sql(&account, 3, 4, 5, 2, "1"),
+            ]),
+        ),
+        (
+            "the entry first, its lines in a later statement",
+            format!("{}; {}; {}", entry_sql(&account, 3, 2), good[1], good[2]),
+        ),
     ];
     for (who, mut connection) in roles(&bench).await {
         for (what, sql) in &cases {
@@ -117,11 +147,16 @@ async fn the_purge_is_the_one_door_and_opens_for_one_account() {
             values ('{of}', 'me', 'trial', now(), 2, '\\x00', '[]')"
         )
     };
-    let delete = format!("delete from lines where account_id = '{account}'; delete from entries where account_id = '{account}'");
+    let delete = format!(
+        "delete from lines where account_id = '{account}'; delete from entries where account_id = '{account}'"
+    );
     let cases = [
         ("the setting without a purge row", format!("set local daybook.purge = '{account}'; {delete}")),
         ("a purge row without the setting", format!("{}; {delete}", permit(&account.to_string()))),
-        ("setting and purge row of another account", format!("set local daybook.purge = '{other}'; {}; {delete}", permit(&other.to_string()))),
+        (
+            "setting and purge row of another account",
+            format!("set local daybook.purge = '{other}'; {}; {delete}", permit(&other.to_string())),
+        ),
     ];
     for (who, mut connection) in roles(&bench).await {
         for (what, sql) in &cases {
@@ -139,7 +174,11 @@ async fn the_purge_is_the_one_door_and_opens_for_one_account() {
     assert_eq!(bench.ledger.purge(account, "ops", "asked to").await.unwrap(), Some(ledger::ids::Seq(2)));
     assert!(bench.ledger.account(account).await.unwrap().is_none());
     let tombstone: (i64, serde_json::Value) =
-        sqlx::query_as("select last_seq, sums from purges where account_id = $1").bind(account.0).fetch_one(&bench.pool).await.unwrap();
+        sqlx::query_as("select last_seq, sums from purges where account_id = $1")
+            .bind(account.0)
+            .fetch_one(&bench.pool)
+            .await
+            .unwrap();
     assert_eq!(tombstone.0, 2);
     // Ten paid credits came in: prepaid_liability (3) was debited, available (1) credited; the pool is paid (3).
     let sums = tombstone.1.as_array().unwrap();
@@ -162,7 +201,8 @@ async fn the_application_owns_nothing() {
     .await
     .unwrap();
     assert_eq!(owned, 0);
-    let current: String = sqlx::query_scalar("select current_user::text").fetch_one(&bench.pool).await.unwrap();
+    let current: String =
+        sqlx::query_scalar("select current_user::text").fetch_one(&bench.pool).await.unwrap();
     assert_eq!(current, ledger::APP_ROLE);
     let mut app = bench.pool.acquire().await.unwrap();
     for sql in ["drop table lines", "alter table entries disable trigger all", "create table mine (id int)"] {
@@ -183,7 +223,11 @@ async fn verify_names_the_row_that_was_changed_behind_the_guards() {
         ("update lines set amount = 5 where seq = 4", Some(4), "the hash does not follow"),
         ("delete from lines where seq = 3; delete from entries where seq = 3", Some(4), "follows entry 2"),
         ("delete from lines where seq = 4; delete from entries where seq = 4", None, "head says entry 4"),
-        ("update accounts set available = available + 0.000001", None, "head says entry 4, available 7.000001"),
+        (
+            "update accounts set available = available + 0.000001",
+            None,
+            "head says entry 4, available 7.000001",
+        ),
         ("update grants set remaining = remaining - 0.000001", None, "says 6.999999 remaining"),
     ];
     for (sql, seq, what) in cases {
@@ -191,7 +235,10 @@ async fn verify_names_the_row_that_was_changed_behind_the_guards() {
         let saved = ["entries", "lines", "accounts", "grants"];
         owner.execute("set session_replication_role = replica").await.unwrap();
         for table in saved {
-            owner.execute(AssertSqlSafe(format!("create temp table saved_{table} as select * from {table}"))).await.unwrap();
+            owner
+                .execute(AssertSqlSafe(format!("create temp table saved_{table} as select * from {table}")))
+                .await
+                .unwrap();
         }
         sqlx::raw_sql(sql).execute(&mut owner).await.unwrap();
         let report = bench.ledger.verify(|_| {}).await.unwrap();
@@ -209,7 +256,9 @@ async fn verify_names_the_row_that_was_changed_behind_the_guards() {
             .await
             .unwrap();
             let columns = columns.join(", ");
-            let back = format!("delete from {table}; insert into {table} ({columns}) select {columns} from saved_{table}; drop table saved_{table}");
+            let back = format!(
+                "delete from {table}; insert into {table} ({columns}) select {columns} from saved_{table}; drop table saved_{table}"
+            );
             sqlx::raw_sql(AssertSqlSafe(back)).execute(&mut owner).await.unwrap();
         }
     }

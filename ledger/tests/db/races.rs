@@ -55,7 +55,8 @@ async fn two_spends_race_for_the_last_credit_and_one_wins() {
         let account = bench.funded("1").await;
         let first = format!("{run} first");
         let second = format!("{run} second");
-        let (first, second) = tokio::join!(bench.charge(account, &first, "1"), bench.charge(account, &second, "1"));
+        let (first, second) =
+            tokio::join!(bench.charge(account, &first, "1"), bench.charge(account, &second, "1"));
         assert_eq!([first.is_ok(), second.is_ok()].iter().filter(|won| **won).count(), 1);
         let lost = first.err().or(second.err()).unwrap();
         assert!(matches!(lost, PostError::Refused(Refusal::InsufficientCredits { .. })), "{lost:?}");
@@ -74,13 +75,23 @@ async fn c27_parallel_holds_count_at_once_and_conflicts_are_no_poverty() {
         for number in 0..6 {
             let ledger = bench.ledger.clone();
             let id = ledger::ids::HoldId(uuid::Uuid::new_v4());
-            let hold = command(account, &format!("{run} {number}"), Verb::Hold { id, amount: credits("1000"), expires_in_s: None });
+            let hold = command(
+                account,
+                &format!("{run} {number}"),
+                Verb::Hold { id, amount: credits("1000"), expires_in_s: None },
+            );
             tasks.spawn(async move { ledger.submit(hold).await });
         }
         let answers = tasks.join_all().await;
         let refused: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
         assert_eq!(refused.len(), 1);
-        let PostError::Refused(Refusal::InsufficientCredits { short_by, available, held_elsewhere, breaker_open }) = &refused[0] else {
+        let PostError::Refused(Refusal::InsufficientCredits {
+            short_by,
+            available,
+            held_elsewhere,
+            breaker_open,
+        }) = &refused[0]
+        else {
             panic!("{refused:?}")
         };
         assert_eq!(
@@ -108,7 +119,8 @@ async fn c27_parallel_holds_count_at_once_and_conflicts_are_no_poverty() {
         tasks.spawn(async move { ledger.submit(charge).await.map(|_| ()) });
         let ledger = bench.ledger.clone();
         let id = ledger::ids::GrantId(uuid::Uuid::new_v4());
-        let verb = Verb::Grant { id, amount: credits("1"), pool: Pool::Paid, expires: Expiry::Never, source: None };
+        let verb =
+            Verb::Grant { id, amount: credits("1"), pool: Pool::Paid, expires: Expiry::Never, source: None };
         let grant = command(account, &format!("grant {number}"), verb);
         tasks.spawn(async move { ledger.submit(grant).await.map(|_| ()) });
         if number % 20 == 0 {
@@ -117,7 +129,8 @@ async fn c27_parallel_holds_count_at_once_and_conflicts_are_no_poverty() {
         }
     }
     let answers = tasks.join_all().await;
-    let failed: BTreeSet<String> = answers.iter().filter_map(|answer| answer.as_ref().err().map(ToString::to_string)).collect();
+    let failed: BTreeSet<String> =
+        answers.iter().filter_map(|answer| answer.as_ref().err().map(ToString::to_string)).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(bench.figures(account).await.0, "1000");
     bench.verify().await;

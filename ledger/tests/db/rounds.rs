@@ -29,10 +29,16 @@ async fn an_account_locked_from_outside_waits_alone() {
     }
     let mut outside = bench.owner().await;
     let mut transaction = outside.begin().await.unwrap();
-    sqlx::query("select 1 from accounts where id = $1 for update").bind(locked.0).execute(&mut *transaction).await.unwrap();
+    sqlx::query("select 1 from accounts where id = $1 for update")
+        .bind(locked.0)
+        .execute(&mut *transaction)
+        .await
+        .unwrap();
 
     let ledger = bench.ledger.clone();
-    let short = tokio::spawn(async move { ledger.submit(command(locked, "waits", Verb::Charge { amount: credits("1") })).await });
+    let short = tokio::spawn(async move {
+        ledger.submit(command(locked, "waits", Verb::Charge { amount: credits("1") })).await
+    });
     let began = Instant::now();
     for other in &others {
         bench.charge(*other, "neighbour", "1").await.unwrap();
@@ -40,7 +46,9 @@ async fn an_account_locked_from_outside_waits_alone() {
     assert!(began.elapsed() < Duration::from_secs(3), "the neighbours waited: {:?}", began.elapsed());
     // Given free within 5 s, it is posted, and what came behind it keeps its order.
     let ledger = bench.ledger.clone();
-    let second = tokio::spawn(async move { ledger.submit(command(locked, "behind", Verb::Charge { amount: credits("2") })).await });
+    let second = tokio::spawn(async move {
+        ledger.submit(command(locked, "behind", Verb::Charge { amount: credits("2") })).await
+    });
     tokio::time::sleep(Duration::from_millis(300)).await;
     transaction.rollback().await.unwrap();
     let (first, second) = (short.await.unwrap().unwrap(), second.await.unwrap().unwrap());
@@ -48,11 +56,19 @@ async fn an_account_locked_from_outside_waits_alone() {
 
     // Kept for longer than 5 s, it is busy, and only it.
     let mut transaction = outside.begin().await.unwrap();
-    sqlx::query("select 1 from accounts where id = $1 for update").bind(locked.0).execute(&mut *transaction).await.unwrap();
+    sqlx::query("select 1 from accounts where id = $1 for update")
+        .bind(locked.0)
+        .execute(&mut *transaction)
+        .await
+        .unwrap();
     let began = Instant::now();
     let answer = bench.charge(locked, "too long", "1").await;
     assert!(matches!(answer, Err(PostError::Busy)), "{answer:?}");
-    assert!(began.elapsed() >= Duration::from_secs(4) && began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= Duration::from_secs(4) && began.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
     transaction.rollback().await.unwrap();
     bench.charge(locked, "too long", "1").await.unwrap();
     assert_eq!(bench.figures(locked).await.0, "96");
@@ -70,7 +86,11 @@ async fn a_poisoned_row_fails_alone() {
     // A row that no code of ours could have written: its time zone cannot be read.
     let mut owner = bench.owner().await;
     owner.execute("alter table accounts drop constraint accounts_status_known").await.unwrap();
-    sqlx::query("update accounts set status = 99 where id = $1").bind(poisoned.0).execute(&mut owner).await.unwrap();
+    sqlx::query("update accounts set status = 99 where id = $1")
+        .bind(poisoned.0)
+        .execute(&mut owner)
+        .await
+        .unwrap();
     let mut tasks = JoinSet::new();
     for account in others.iter().chain([&poisoned]) {
         let ledger = bench.ledger.clone();
@@ -84,7 +104,11 @@ async fn a_poisoned_row_fails_alone() {
             assert!(answer.is_ok(), "{answer:?}");
         }
     }
-    sqlx::query("update accounts set status = 1 where id = $1").bind(poisoned.0).execute(&mut owner).await.unwrap();
+    sqlx::query("update accounts set status = 1 where id = $1")
+        .bind(poisoned.0)
+        .execute(&mut owner)
+        .await
+        .unwrap();
     bench.verify().await;
 }
 
@@ -102,7 +126,9 @@ async fn a_huge_amount_in_a_full_round_is_refused_alone() {
     for (number, answer) in tasks.join_all().await {
         match answer {
             Ok(_) => assert_ne!(number, 100),
-            Err(PostError::Refused(Refusal::LimitExceeded { limit: Limit::Amount })) => assert_eq!(number, 100),
+            Err(PostError::Refused(Refusal::LimitExceeded { limit: Limit::Amount })) => {
+                assert_eq!(number, 100)
+            }
             Err(error) => panic!("{number}: {error:?}"),
         }
     }
@@ -139,7 +165,8 @@ async fn one_reference_opens_one_account() {
         let mut open = open_command("customer 7");
         // Half of them retry one request, half are requests of their own.
         if number % 2 == 1 {
-            open.key = Some((ledger::command::Origin::Api, ledger::command::key_digest(&format!("own {number}"))));
+            open.key =
+                Some((ledger::command::Origin::Api, ledger::command::key_digest(&format!("own {number}"))));
         }
         tasks.spawn(async move { ledger.submit(open).await });
     }
@@ -148,12 +175,18 @@ async fn one_reference_opens_one_account() {
     for answer in &answers {
         match answer {
             Ok(posted) => assert_eq!(posted.set.main().unwrap().account, account),
-            Err(PostError::Refused(Refusal::AlreadyExists { account: existing })) => assert_eq!(*existing, account),
+            Err(PostError::Refused(Refusal::AlreadyExists { account: existing })) => {
+                assert_eq!(*existing, account)
+            }
             Err(error) => panic!("{error:?}"),
         }
     }
-    assert_eq!(answers.iter().filter(|answer| answer.as_ref().is_ok_and(|posted| !posted.replayed)).count(), 1);
-    let accounts: i64 = sqlx::query_scalar("select count(*) from accounts").fetch_one(&bench.pool).await.unwrap();
+    assert_eq!(
+        answers.iter().filter(|answer| answer.as_ref().is_ok_and(|posted| !posted.replayed)).count(),
+        1
+    );
+    let accounts: i64 =
+        sqlx::query_scalar("select count(*) from accounts").fetch_one(&bench.pool).await.unwrap();
     assert_eq!(accounts, 1);
     bench.verify().await;
 }
@@ -163,7 +196,13 @@ async fn a_caller_that_hangs_up_does_not_take_its_command_back() {
     let bench = Bench::start().await;
     let account = bench.funded("10").await;
     let grant = GrantId(Uuid::new_v4());
-    let verb = Verb::Grant { id: grant, amount: credits("5"), pool: Pool::Promo, expires: Expiry::Never, source: None };
+    let verb = Verb::Grant {
+        id: grant,
+        amount: credits("5"),
+        pool: Pool::Promo,
+        expires: Expiry::Never,
+        source: None,
+    };
     let submit = bench.ledger.submit(command(account, "gone", verb));
     assert!(tokio::time::timeout(Duration::from_micros(1), submit).await.is_err());
     for _ in 0..100 {

@@ -20,7 +20,9 @@ const TEMPLATE: &str = "daybook_test_template";
 
 /// The server that `cargo xtask test` started, or the one that whoever runs the tests named.
 pub fn server() -> PgConnectOptions {
-    let url = std::env::var("DATABASE_URL").expect("tests need DATABASE_URL, a server where they may create databases; `cargo xtask test` starts one");
+    let url = std::env::var("DATABASE_URL").expect(
+        "tests need DATABASE_URL, a server where they may create databases; `cargo xtask test` starts one",
+    );
     url.parse().expect("DATABASE_URL is a postgres:// URL")
 }
 
@@ -30,7 +32,11 @@ async fn template(admin: &mut PgConnection) -> String {
     let mark: Vec<u8> = ledger::MIGRATOR.iter().flat_map(|migration| migration.checksum.to_vec()).collect();
     let name = NAME.get_or_init(|| format!("{TEMPLATE}_{}", &hex(&key_digest(&hex(&mark)))[..12])).clone();
     admin.execute("select pg_advisory_lock(7243)").await.unwrap();
-    let exists: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)").bind(&name).fetch_one(&mut *admin).await.unwrap();
+    let exists: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+        .bind(&name)
+        .fetch_one(&mut *admin)
+        .await
+        .unwrap();
     if !exists {
         admin.execute(AssertSqlSafe(format!("drop database if exists {name}_new"))).await.unwrap();
         admin.execute(AssertSqlSafe(format!("create database {name}_new"))).await.unwrap();
@@ -113,14 +119,26 @@ impl Bench {
         self.ledger.submit(command(account, key, Verb::Charge { amount: credits(amount) })).await
     }
 
-    pub async fn hold(&self, account: AccountId, key: &str, amount: &str, expires_in_s: Option<u32>) -> Result<HoldId, PostError> {
+    pub async fn hold(
+        &self,
+        account: AccountId,
+        key: &str,
+        amount: &str,
+        expires_in_s: Option<u32>,
+    ) -> Result<HoldId, PostError> {
         let id = HoldId(Uuid::new_v4());
         let verb = Verb::Hold { id, amount: credits(amount), expires_in_s };
         let posted = self.ledger.submit(command(account, key, verb)).await?;
         Ok(posted.set.main().unwrap().hold.unwrap())
     }
 
-    pub async fn settle(&self, account: AccountId, key: &str, hold: HoldId, amount: &str) -> Result<Posted, PostError> {
+    pub async fn settle(
+        &self,
+        account: AccountId,
+        key: &str,
+        hold: HoldId,
+        amount: &str,
+    ) -> Result<Posted, PostError> {
         self.ledger.submit(command(account, key, Verb::Settle { hold, amount: credits(amount) })).await
     }
 
@@ -138,7 +156,13 @@ impl Bench {
 }
 
 pub fn open_command(external_ref: &str) -> Command {
-    let verb = Verb::Open { external_ref: external_ref.to_owned(), name: None, email: None, policy: Policy::default(), time_zone: "UTC".to_owned() };
+    let verb = Verb::Open {
+        external_ref: external_ref.to_owned(),
+        name: None,
+        email: None,
+        policy: Policy::default(),
+        time_zone: "UTC".to_owned(),
+    };
     command(AccountId(Uuid::new_v4()), &format!("open {external_ref}"), verb)
 }
 

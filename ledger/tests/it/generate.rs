@@ -9,7 +9,8 @@ use chrono_tz::Tz;
 use ledger::Credits;
 use ledger::account::AccountStatus;
 use ledger::command::{
-    Actor, ActorKind, CallFields, Command, Expiry, JobMarker, Origin, ReasonCode, ReverseOutcome, Verb, key_digest,
+    Actor, ActorKind, CallFields, Command, Expiry, JobMarker, Origin, ReasonCode, ReverseOutcome, Verb,
+    key_digest,
 };
 use ledger::entry::{Kind, Words};
 use ledger::grant::Pool;
@@ -19,53 +20,35 @@ use ledger::policy::{ExpiryRule, Overrun, Policy};
 use ledger::quota::{Quota, Subject, Window};
 use uuid::Uuid;
 
-use crate::model::{Instant, Micro, Model, credits};
+use crate::dice::Dice;
+use crate::model::{Hold, Instant, Micro, Model, credits};
 
 const ONE: Micro = 1_000_000;
 /// Few and colliding values, so that grants, holds and debts often match to the last millionth.
 const AMOUNTS: [Micro; 16] = [
-    1, 2, 3, 333_333, 500_000, ONE, ONE + 1, 2 * ONE, 3 * ONE, 5 * ONE, 7 * ONE, 10 * ONE, 10 * ONE, 33_333_333, 100 * ONE,
+    1,
+    2,
+    3,
+    333_333,
+    500_000,
+    ONE,
+    ONE + 1,
+    2 * ONE,
+    3 * ONE,
+    5 * ONE,
+    7 * ONE,
+    10 * ONE,
+    10 * ONE,
+    33_333_333,
+    100 * ONE,
     1_000 * ONE,
 ];
-
-/// Splitmix64: small, well known, and the same everywhere.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(n).unwrap()).unwrap()
-    }
-
-    pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    pub fn pick<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())].clone()
-    }
-
-    /// An index by weight.
-    fn weighted(&mut self, weights: &[usize]) -> usize {
-        let mut at = self.below(weights.iter().sum());
-        weights.iter().position(|weight| at.checked_sub(*weight).map(|left| at = left).is_none()).unwrap()
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct Step {
     pub command: Command,
+    /// The digest of the command, worked out once.
+    pub content: [u8; 32],
     pub now: Instant,
 }
 
@@ -97,16 +80,21 @@ pub fn generate(seed: u64) -> History {
     let policy = some_policy(&mut dice);
     let zone = dice.pick(&[Tz::UTC, Tz::Europe__Berlin, Tz::America__Sao_Paulo]);
     let quotas = some_quotas(&mut dice);
-    let start = DateTime::<Utc>::from_timestamp(1_767_139_200, 0).unwrap() + Duration::hours(hours(&mut dice));
+    let start =
+        DateTime::<Utc>::from_timestamp(1_767_139_200, 0).unwrap() + Duration::hours(hours(&mut dice));
     let mut history = History { seed, account, policy, zone, quotas, steps: Vec::new() };
-    let length = if dice.chance(20) { 1 + dice.below(200) } else { 5 + dice.below(70) };
+    let length = if dice.chance(20) { 1 + dice.below(200) } else { 5 + dice.below(90) };
     let rich = dice.chance(4);
-    let weights = some_weights(&mut dice);
+    let pace = dice.weighted(&[50, 35, 15]);
+    let mut weights = some_weights(&mut dice);
+    if rich {
+        weights[0] *= 5;
+    }
     let model = history.model();
-    let mut maker = Maker { seed, dice, model, now: start, made: 0, rich, weights, done: Vec::new() };
+    let mut maker = Maker { seed, dice, model, now: start, made: 0, rich, pace, weights, done: Vec::new() };
     for _ in 0..length {
         let step = maker.step(&history.policy, zone);
-        maker.model.run(&step.command, step.now);
+        maker.model.run(&step);
         maker.done.push(step);
     }
     history.steps = maker.done;
@@ -160,6 +148,10 @@ fn some_quotas(dice: &mut Dice) -> Vec<Quota> {
     quotas
 }
 
+/// Weights of the steps in `Maker::advance`.
+const PACES: [[usize; 9]; 3] =
+    [[60, 6, 16, 3, 1, 1, 0, 0, 13], [40, 6, 14, 9, 5, 4, 2, 1, 19], [25, 4, 8, 10, 10, 12, 6, 2, 23]];
+
 const VERBS: usize = 19;
 
 /// By verb, in the order of `Maker::verb`; each history leans to some of them.
@@ -169,7 +161,7 @@ fn some_weights(dice: &mut Dice) -> [usize; VERBS] {
         weights[dice.below(VERBS - 2)] *= 4;
     }
     // Erasure ends most of what can happen, so most histories go without.
-    weights[17] = usize::from(dice.chance(15));
+    weights[17] = if dice.chance(12) { 2 } else { 0 };
     weights
 }
 
@@ -180,6 +172,8 @@ struct Maker {
     now: Instant,
     made: u64,
     rich: bool,
+    /// How time goes: slowly, mixed, in leaps.
+    pace: usize,
     weights: [usize; VERBS],
     done: Vec<Step>,
 }
@@ -188,17 +182,17 @@ impl Maker {
     fn step(&mut self, policy: &Policy, zone: Tz) -> Step {
         if self.done.is_empty() {
             let command = self.command(open(policy, zone));
-            return Step { command, now: self.now };
+            return Step { content: command.content(), command, now: self.now };
         }
         self.advance();
         let command = if self.dice.chance(7) { self.repeated() } else { self.fresh(policy, zone) };
-        Step { command, now: self.now }
+        Step { content: command.content(), command, now: self.now }
     }
 
     /// Time stands, creeps, jumps, or goes to an instant at which something ends.
     fn advance(&mut self) {
         let micro = Duration::microseconds(1);
-        let step = match self.dice.weighted(&[34, 6, 14, 10, 8, 6, 3, 1, 18]) {
+        let step = match self.dice.weighted(&PACES[self.pace]) {
             0 => Duration::zero(),
             1 => micro,
             2 => Duration::seconds(self.dice.pick(&[1, 7, 30, 60])),
@@ -213,7 +207,13 @@ impl Maker {
     }
 
     fn advance_to_an_end(&mut self, micro: Duration) {
-        let holds = self.model.book.holds.iter().filter(|hold| hold.status == HoldStatus::Open).map(|hold| hold.expires);
+        let holds = self
+            .model
+            .book
+            .holds
+            .iter()
+            .filter(|hold| hold.status == HoldStatus::Open)
+            .map(|hold| hold.expires);
         let grants = self.model.book.grants.iter().filter(|grant| grant.remaining + grant.reserved > 0);
         let mut ends: Vec<Instant> = holds.chain(grants.filter_map(|grant| grant.expires)).collect();
         ends.retain(|end| *end > self.now + micro);
@@ -235,11 +235,20 @@ impl Maker {
             2 => command.key = command.key.map(|(_, key)| (Origin::Form, key)),
             _ => {}
         }
+        // Ids are made anew for every request; they are no part of its content.
+        match &mut command.verb {
+            Verb::Grant { id, .. } | Verb::Adjust { id, .. } => *id = self.grant_id(),
+            Verb::Hold { id, .. } => *id = self.hold_id(),
+            _ => {}
+        }
         command
     }
 
     fn fresh(&mut self, policy: &Policy, zone: Tz) -> Command {
-        let verb = self.verb(policy, zone);
+        let mut verb = self.verb(policy, zone);
+        if self.is_idle(&verb) && self.dice.chance(85) {
+            verb = self.starter();
+        }
         let mut command = self.command(verb);
         match command.verb {
             Verb::Charge { .. } | Verb::Hold { .. } => command.call = self.call(),
@@ -254,6 +263,42 @@ impl Maker {
             _ => {}
         }
         command
+    }
+
+    /// Whether it names something of which there is none: kept rare, since it can only be refused.
+    fn is_idle(&self, verb: &Verb) -> bool {
+        let late = |hold: &Hold| hold.status == HoldStatus::Expired || hold.unknown;
+        match verb {
+            Verb::Renew { hold, .. } | Verb::Release { hold } | Verb::Reverse { hold, .. } => {
+                self.model.hold(*hold).is_none_or(|hold| hold.status != HoldStatus::Open)
+            }
+            Verb::Settle { hold, .. } => {
+                self.model.hold(*hold).is_none_or(|hold| hold.status != HoldStatus::Open && !late(hold))
+            }
+            Verb::Refund { seq, .. } => {
+                self.model.event(seq.0).is_none_or(|_| self.model.left_of(seq.0).iter().sum::<Micro>() == 0)
+            }
+            Verb::Restore { grant, .. } => self.model.clawed(*grant) == 0,
+            Verb::Void { grant } | Verb::Extend { grant, .. } => {
+                self.model.grant(*grant).is_none_or(|grant| !grant.live(self.now))
+            }
+            Verb::Clawback { grant, .. } => self.model.grant(*grant).is_none(),
+            Verb::Charge { .. } | Verb::Hold { .. } => self.model.available() <= 0,
+            Verb::RefundJob => self.model.events.iter().all(|event| event.job.is_none()),
+            _ => false,
+        }
+    }
+
+    /// What gives the other verbs something to name.
+    fn starter(&mut self) -> Verb {
+        if self.model.available() <= 0 || self.dice.chance(20) {
+            return self.grant();
+        }
+        let amount = self.spend();
+        if self.dice.chance(40) {
+            return Verb::Charge { amount };
+        }
+        Verb::Hold { id: self.hold_id(), amount, expires_in_s: self.seconds() }
     }
 
     fn command(&mut self, verb: Verb) -> Command {
@@ -308,12 +353,14 @@ impl Maker {
             10 => Verb::Void { grant: self.a_grant() },
             11 => self.extend(),
             12 => self.adjust(),
-            13 => Verb::Mark { marker: self.dice.pick(&[JobMarker::Started, JobMarker::Completed, JobMarker::Failed]) },
+            13 => Verb::Mark {
+                marker: self.dice.pick(&[JobMarker::Started, JobMarker::Completed, JobMarker::Failed]),
+            },
             14 => Verb::RefundJob,
             15 => Verb::SetStatus { status: self.status() },
             16 if self.dice.chance(15) => open(policy, zone),
             16 => Verb::SetPolicy { policy: some_policy(&mut self.dice) },
-            17 if self.dice.chance(20) && !self.model.book.erased => Verb::Erase,
+            17 => Verb::Erase,
             _ => Verb::Lapse,
         }
     }
@@ -328,7 +375,9 @@ impl Maker {
 
     /// Mostly one that exists, mostly a late one.
     fn a_hold(&mut self) -> HoldId {
-        let holds: Vec<HoldId> = self.model.book.holds.iter().map(|hold| hold.id).collect();
+        let open = self.dice.chance(60);
+        let holds = self.model.book.holds.iter().filter(|hold| !open || hold.status == HoldStatus::Open);
+        let holds: Vec<HoldId> = holds.map(|hold| hold.id).collect();
         self.one_of(&holds).unwrap_or(HoldId(id(self.seed, 0xf_fff0)))
     }
 
@@ -367,14 +416,15 @@ impl Maker {
 
     /// Around a figure that sets a bound.
     fn around(&mut self, bound: Micro) -> Credits {
-        let n = match self.dice.weighted(&[25, 20, 25, 4, 4, 2, 1]) {
+        let n = match self.dice.weighted(&[25, 20, 25, 4, 4, 2, 1, 1]) {
             0 => bound,
             1 => bound / 3,
             2 => self.some_amount(),
             3 => bound + 1,
             4 => bound - 1,
             5 => 0,
-            _ => -ONE,
+            6 => -ONE,
+            _ => 1_000_000_000_001 * ONE,
         };
         credits(n)
     }
@@ -409,6 +459,7 @@ impl Maker {
 
     fn expiry(&mut self) -> Expiry {
         match self.dice.below(10) {
+            _ if self.rich => Expiry::Never,
             0..=4 => Expiry::Policy,
             5 => Expiry::Never,
             _ => Expiry::At(self.end()),
@@ -423,10 +474,17 @@ impl Maker {
             3..=8 => self.model.book.debt.max(1),
             9 => self.model.book.debt + 1,
             _ if self.rich => 1_000_000_000_000 * ONE,
+            10..=20 => self.some_amount() * 10,
             _ => self.some_amount(),
         };
         let pool = self.dice.pick(&[Pool::Trial, Pool::Promo, Pool::Paid, Pool::Paid]);
-        Verb::Grant { id: self.grant_id(), amount: credits(amount), pool, expires: self.expiry(), source: None }
+        Verb::Grant {
+            id: self.grant_id(),
+            amount: credits(amount),
+            pool,
+            expires: self.expiry(),
+            source: None,
+        }
     }
 
     fn settle(&mut self) -> Verb {
@@ -448,7 +506,8 @@ impl Maker {
     }
 
     fn refund(&mut self) -> Verb {
-        let used = self.model.events.iter().filter(|event| matches!(event.kind, Kind::Consume | Kind::Settle));
+        let used =
+            self.model.events.iter().filter(|event| matches!(event.kind, Kind::Consume | Kind::Settle));
         let used: Vec<i64> = used.map(|event| event.seq).collect();
         let last = self.model.events.last().map_or(0, |event| event.seq);
         let any = 1 + i64::try_from(self.dice.below(usize::try_from(last).unwrap() + 1)).unwrap();
@@ -466,7 +525,8 @@ impl Maker {
 
     /// Mostly of a grant that has something to restore.
     fn restore(&mut self) -> Verb {
-        let clawed = self.model.book.grants.iter().map(|grant| grant.id).filter(|id| self.model.clawed(*id) > 0);
+        let clawed =
+            self.model.book.grants.iter().map(|grant| grant.id).filter(|id| self.model.clawed(*id) > 0);
         let clawed: Vec<GrantId> = clawed.collect();
         let any = self.a_grant();
         let grant = if self.dice.chance(10) { any } else { self.one_of(&clawed).unwrap_or(any) };
@@ -491,7 +551,13 @@ impl Maker {
         let id = self.grant_id();
         if debt > 0 && self.dice.chance(60) || self.dice.chance(5) {
             let amount = self.around(debt);
-            return Verb::Adjust { id, amount, code: ReasonCode::WriteOff, pool: None, expires: Expiry::Policy };
+            return Verb::Adjust {
+                id,
+                amount,
+                code: ReasonCode::WriteOff,
+                pool: None,
+                expires: Expiry::Policy,
+            };
         }
         let n = match self.dice.below(10) {
             0 => 0,

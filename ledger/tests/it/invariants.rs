@@ -3,13 +3,14 @@
 //! The auditor knows neither the model nor the decisions: it adds up lines as they come and compares the sums
 //! with the figures the subject shows. Numbers in comments are those of the design's list of invariants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::Credits;
 use ledger::account::{AccountStatus, Head};
-use ledger::entry::{DebtMark, Direction, Entry, Kind, LedgerAccount, Line};
-use ledger::grant::Grant;
-use ledger::hold::{Hold, HoldStatus};
+use ledger::command::KeyName;
+use ledger::entry::{DebtMark, Direction, Entry, Kind, LedgerAccount, Line, NoteKind};
+use ledger::grant::{Grant, GrantView};
+use ledger::hold::{Hold, HoldStatus, HoldView};
 use ledger::ids::{GrantId, HoldId};
 
 use crate::model::{Instant, Micro};
@@ -26,6 +27,14 @@ pub struct Snapshot {
 }
 
 pub type Check = Result<(), String>;
+
+/// What can be seen of an account at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    pub available: Micro,
+    pub held: Micro,
+    pub debt: Micro,
+}
 
 macro_rules! ensure {
     ($truth:expr, $($text:tt)+) => {
@@ -71,6 +80,7 @@ pub struct Auditor {
     moved: [Micro; Kind::COUNT],
     /// By entry: what each of its debit lines got back.
     given_back: BTreeMap<i64, Vec<Micro>>,
+    keys: BTreeSet<KeyName>,
     /// Grants as they stood before the set that is being taken in.
     before: Vec<Grant>,
 }
@@ -95,20 +105,25 @@ impl Auditor {
         }
         ensure!(set.iter().filter(|entry| entry.is_main).count() <= 1, "invariant: two main entries");
         self.compare(shown, now).map_err(|text| format!("invariant: {text}"))?;
+        answered(set, shown, now)?;
         self.before.clone_from(&shown.grants);
         Ok(())
     }
 
-    /// 4: no gap, and neither time ever falls.
-    fn order(&self, entry: &Entry) -> Check {
+    /// 4 and 8: no gap, neither time ever falls, and a key is there once.
+    fn order(&mut self, entry: &Entry) -> Check {
         let last = self.journal.last();
         ensure!(entry.seq.0 == last.map_or(1, |last| last.seq.0 + 1), "a gap before it");
         ensure!(entry.effective_at <= entry.recorded_at, "takes effect after it was recorded");
+        if let Some(stamp) = entry.key {
+            ensure!(entry.is_main, "a key beside the main entry");
+            ensure!(self.keys.insert((stamp.origin, stamp.key)), "its key is in the journal already");
+        }
         if let Some(last) = last {
             ensure!(last.recorded_at <= entry.recorded_at, "recorded before its predecessor");
             ensure!(last.effective_at <= entry.effective_at, "takes effect before its predecessor");
         }
-        let lapse = matches!(entry.kind, Kind::Expire | Kind::AuthReversal);
+        let lapse = matches!(entry.kind, Kind::Expire | Kind::AuthReversal) || closes_out(entry);
         ensure!(lapse || entry.effective_at == entry.recorded_at, "only a lapse takes effect earlier");
         Ok(())
     }
@@ -132,7 +147,7 @@ impl Auditor {
             ensure!(of_available || line.debt == DebtMark::None, "debt marked outside available");
         }
         if entry.kind == Kind::AuthHold {
-            ensure!(entry.lines.len() % 2 == 0, "its lines are pairs");
+            ensure!(entry.lines.len().is_multiple_of(2), "its lines are pairs");
         }
         Ok(())
     }
@@ -152,14 +167,19 @@ impl Auditor {
             }
             _ => None,
         };
-        ensure!(line.balance_after.map(Credits::micros) == after, "balance after a line: {line:?}, not {after:?}");
+        ensure!(
+            line.balance_after.map(Credits::micros) == after,
+            "balance after a line: {line:?}, not {after:?}"
+        );
         if after.is_none() {
             return Ok(());
         }
         match line.debt {
             DebtMark::Makes => self.debt += n,
             DebtMark::Pays => self.debt -= n,
-            DebtMark::None => ensure!(line.grant.is_some(), "a customer line names neither grant nor debt: {line:?}"),
+            DebtMark::None => {
+                ensure!(line.grant.is_some(), "a customer line names neither grant nor debt: {line:?}");
+            }
         }
         if let Some(id) = line.grant {
             self.grant_line(entry, line, id, signed);
@@ -190,7 +210,10 @@ impl Auditor {
     fn hold(&mut self, entry: &Entry) -> Check {
         let Some(id) = entry.hold else { return Ok(()) };
         let held = |direction| -> Micro {
-            let lines = entry.lines.iter().filter(|line| line.ledger_account == LedgerAccount::Held && line.direction == direction);
+            let lines = entry
+                .lines
+                .iter()
+                .filter(|line| line.ledger_account == LedgerAccount::Held && line.direction == direction);
             lines.map(|line| line.amount.micros()).sum()
         };
         let (put, taken) = (held(Direction::Credit), held(Direction::Debit));
@@ -245,9 +268,22 @@ impl Auditor {
     /// 2 and 4: the figures after it follow from its lines, as do the running totals of its kind.
     fn after(&mut self, entry: &Entry) -> Check {
         let (available, held) = (entry.available_after.micros(), entry.held_after.micros());
-        ensure!((available, held) == (self.available, self.held), "after: {available} {held}, lines: {} {}", self.available, self.held);
-        ensure!(entry.debt_after.micros() == self.debt && self.debt >= 0, "debt {}, lines {}", entry.debt_after, self.debt);
-        let last = self.journal.last().map_or((0, 0), |last| (last.available_after.micros(), last.held_after.micros()));
+        ensure!(
+            (available, held) == (self.available, self.held),
+            "after: {available} {held}, lines: {} {}",
+            self.available,
+            self.held
+        );
+        ensure!(
+            entry.debt_after.micros() == self.debt && self.debt >= 0,
+            "debt {}, lines {}",
+            entry.debt_after,
+            self.debt
+        );
+        let last = self
+            .journal
+            .last()
+            .map_or((0, 0), |last| (last.available_after.micros(), last.held_after.micros()));
         let change = available + held - last.0 - last.1;
         ensure!(entry.amount.micros() == change, "amount {}, change of balance {change}", entry.amount);
         let auth = matches!(entry.kind, Kind::AuthHold | Kind::AuthRelease | Kind::AuthReversal);
@@ -263,7 +299,11 @@ impl Auditor {
 
     /// 6: nothing is drawn from a grant that has ended, or out of spend order; debt only when all is drawn.
     fn spend_order(&self, entry: &Entry, shown: &Snapshot) -> Check {
-        if !matches!(entry.kind, Kind::Consume | Kind::AuthHold | Kind::Settle | Kind::Adjust | Kind::Clawback) {
+        let draws = matches!(
+            entry.kind,
+            Kind::Consume | Kind::AuthHold | Kind::Settle | Kind::Adjust | Kind::Clawback
+        );
+        if !draws || closes_out(entry) {
             return Ok(());
         }
         let drawn: BTreeMap<GrantId, Micro> = entry
@@ -278,14 +318,19 @@ impl Auditor {
         let own = entry.answer.grant.as_ref().map(|grant| grant.id).filter(|_| entry.kind == Kind::Clawback);
         let at = entry.recorded_at;
         // A grant that this very set made or voided is judged as shown after it.
-        let known = shown.grants.iter().map(|after| self.before.iter().find(|old| old.id == after.id).unwrap_or(after));
+        let known = shown
+            .grants
+            .iter()
+            .map(|after| self.before.iter().find(|old| old.id == after.id).unwrap_or(after));
         let mut order: Vec<&Grant> = known.collect();
         for (id, _) in drawn.iter().filter(|(id, _)| Some(**id) != own) {
             let live = order.iter().any(|grant| grant.id == *id && is_live(grant, at));
             ensure!(live, "drew from {id}, which was not live");
         }
         order.retain(|grant| is_live(grant, at) && Some(grant.id) != own);
-        order.sort_by_key(|grant| (grant.pool.code(), grant.expires_at.is_none(), grant.expires_at, grant.seq));
+        order.sort_by_key(|grant| {
+            (grant.pool.code(), grant.expires_at.is_none(), grant.expires_at, grant.seq)
+        });
         let last = order.iter().rposition(|grant| drawn.contains_key(&grant.id));
         let emptied = if debt { order.len() } else { last.unwrap_or(0) };
         for grant in &order[..emptied] {
@@ -299,7 +344,12 @@ impl Auditor {
     /// 2, 3 and 5 against what the subject shows.
     fn compare(&self, shown: &Snapshot, now: Instant) -> Check {
         let head = &shown.head;
-        ensure!(head.available.micros() == self.available, "available {} is not its lines' {}", head.available, self.available);
+        ensure!(
+            head.available.micros() == self.available,
+            "available {} is not its lines' {}",
+            head.available,
+            self.available
+        );
         ensure!(head.held.micros() == self.held, "held {} is not its lines' {}", head.held, self.held);
         ensure!(head.debt.micros() == self.debt, "debt {} is not its lines' {}", head.debt, self.debt);
         ensure!(head.seq.0 == self.journal.last().map_or(0, |last| last.seq.0), "head at {}", head.seq);
@@ -308,7 +358,12 @@ impl Auditor {
             ensure!(totals == (self.amounts[kind], self.moved[kind]), "totals of kind {kind}");
         }
         let left: Micro = shown.grants.iter().map(|grant| grant.remaining.micros()).sum();
-        ensure!(left - self.debt == self.available, "grants have {left}, debt {}, available {}", self.debt, self.available);
+        ensure!(
+            left - self.debt == self.available,
+            "grants have {left}, debt {}, available {}",
+            self.debt,
+            self.available
+        );
         let wrote_now = self.journal.last().is_some_and(|last| last.recorded_at == now);
         let live = shown.grants.iter().any(|grant| is_live(grant, now) && grant.remaining.is_positive());
         ensure!(!(wrote_now && live && self.debt > 0), "debt beside a live remainder");
@@ -323,16 +378,38 @@ impl Auditor {
         let none = GrantSums::default();
         let sums = self.grants.get(&grant.id).unwrap_or(&none);
         let id = grant.id;
-        let (amount, remaining, reserved) = (grant.amount.micros(), grant.remaining.micros(), grant.reserved.micros());
+        let (amount, remaining, reserved) =
+            (grant.amount.micros(), grant.remaining.micros(), grant.reserved.micros());
         ensure!(amount == sums.made, "{id} is {amount}, made with {}", sums.made);
-        ensure!((remaining, reserved) == (sums.remaining, sums.reserved), "{id} has {remaining} and {reserved}, lines {sums:?}");
-        ensure!(0 <= remaining && remaining + reserved <= amount && reserved >= 0, "{id} has {remaining} of {amount}");
+        ensure!(
+            (remaining, reserved) == (sums.remaining, sums.reserved),
+            "{id} has {remaining} and {reserved}, lines {sums:?}"
+        );
+        ensure!(
+            0 <= remaining && remaining + reserved <= amount && reserved >= 0,
+            "{id} has {remaining} of {amount}"
+        );
         ensure!(grant.lapsed.micros() == sums.lapsed, "{id} lapsed {}, lines {}", grant.lapsed, sums.lapsed);
-        ensure!(grant.paid_to_debt.micros() == sums.paid_to_debt, "{id} paid {}, lines {}", grant.paid_to_debt, sums.paid_to_debt);
-        ensure!(sums.refunded <= sums.drawn + sums.paid_to_debt, "{id} got back more than was drawn: {sums:?}");
-        ensure!(grant.restored <= grant.clawed_back && grant.clawed_back.micros() - grant.restored.micros() <= amount, "{id} restored");
+        ensure!(
+            grant.paid_to_debt.micros() == sums.paid_to_debt,
+            "{id} paid {}, lines {}",
+            grant.paid_to_debt,
+            sums.paid_to_debt
+        );
+        ensure!(
+            sums.refunded <= sums.drawn + sums.paid_to_debt,
+            "{id} got back more than was drawn: {sums:?}"
+        );
+        ensure!(
+            grant.restored <= grant.clawed_back
+                && grant.clawed_back.micros() - grant.restored.micros() <= amount,
+            "{id} restored"
+        );
         ensure!(grant.given_back_for_debt <= grant.paid_to_debt, "{id} got back more than it paid");
-        ensure!(Credits::ZERO <= grant.lapse_taken && grant.lapse_taken <= grant.lapsed, "{id} taken of its lapse");
+        ensure!(
+            Credits::ZERO <= grant.lapse_taken && grant.lapse_taken <= grant.lapsed,
+            "{id} taken of its lapse"
+        );
         Ok(())
     }
 
@@ -341,11 +418,24 @@ impl Auditor {
         let sums = self.holds.get(&hold.id).unwrap_or(&none);
         let parts: Micro = hold.parts.iter().map(|part| part.amount.micros()).sum();
         let amount = hold.amount.micros();
-        ensure!(parts == amount && sums.reserved == amount, "hold {} of {amount} has parts of {parts}", hold.id);
+        ensure!(
+            parts == amount && sums.reserved == amount,
+            "hold {} of {amount} has parts of {parts}",
+            hold.id
+        );
         let shown = (hold.settled.micros(), hold.released.micros(), hold.reversed.micros());
-        ensure!(shown == (sums.settled, sums.released, sums.reversed), "hold {} shows {shown:?}, lines {sums:?}", hold.id);
+        ensure!(
+            shown == (sums.settled, sums.released, sums.reversed),
+            "hold {} shows {shown:?}, lines {sums:?}",
+            hold.id
+        );
         let ended = hold.status != HoldStatus::Open;
-        ensure!(ended == sums.ended_in.is_some(), "hold {} is {}, lines {sums:?}", hold.id, hold.status.as_str());
+        ensure!(
+            ended == sums.ended_in.is_some(),
+            "hold {} is {}, lines {sums:?}",
+            hold.id,
+            hold.status.as_str()
+        );
         let whole = if ended { amount } else { 0 };
         ensure!(shown.0 + shown.1 + shown.2 == whole, "hold {} of {amount} ended with {shown:?}", hold.id);
         ensure!(hold.late_settle.is_some() == (sums.late_settles == 1), "hold {} late", hold.id);
@@ -355,33 +445,64 @@ impl Auditor {
         Ok(())
     }
 
-    /// 10: available and held as of `at`, by replay of what took effect up to then. What fell due by then and is
-    /// not yet written can only be missing at the journal's end; `shown` is what it left.
-    pub fn as_of(&self, at: Instant, shown: &Snapshot) -> (Micro, Micro) {
+    /// 10: the balance as of `at`, by replay of what took effect up to then. What fell due by then and is not yet
+    /// written can only be missing at the journal's end; `shown` is what it left.
+    pub fn as_of(&self, at: Instant, shown: &Snapshot) -> View {
         let known = self.journal.partition_point(|entry| entry.effective_at <= at);
-        let after = |entry: &Entry| (entry.available_after.micros(), entry.held_after.micros());
-        let (mut available, mut held) = known.checked_sub(1).map_or((0, 0), |last| after(&self.journal[last]));
+        let mut view = known.checked_sub(1).map_or(View { available: 0, held: 0, debt: 0 }, |last| {
+            let last = &self.journal[last];
+            let after = [last.available_after, last.held_after, last.debt_after].map(Credits::micros);
+            View { available: after[0], held: after[1], debt: after[2] }
+        });
         if known < self.journal.len() {
-            return (available, held);
+            return view;
         }
-        let mut debt = self.debt;
-        let mut left: BTreeMap<GrantId, Micro> = shown.grants.iter().map(|grant| (grant.id, grant.remaining.micros())).collect();
-        let mut due: Vec<&Hold> = shown.holds.iter().filter(|hold| hold.status == HoldStatus::Open && hold.expires_at <= at).collect();
+        let of_grant = |grant: &Grant| (grant.id, grant.remaining.micros());
+        let mut left: BTreeMap<GrantId, Micro> = shown.grants.iter().map(of_grant).collect();
+        let open = shown.holds.iter().filter(|hold| hold.status == HoldStatus::Open);
+        let mut due: Vec<&Hold> = open.filter(|hold| hold.expires_at <= at).collect();
         due.sort_by_key(|hold| (hold.expires_at, hold.seq));
         for hold in due {
             for part in &hold.parts {
                 let n = part.amount.micros();
-                let live = shown.grants.iter().any(|grant| grant.id == part.grant && is_live(grant, hold.expires_at));
-                let pays = if live { n.min(debt) } else { 0 };
-                debt -= pays;
-                (available, held) = (available + n, held - n);
+                let live = |grant: &&Grant| grant.id == part.grant && is_live(grant, hold.expires_at);
+                let pays = if shown.grants.iter().any(|grant| live(&grant)) { n.min(view.debt) } else { 0 };
+                view.debt -= pays;
+                view.available += n;
+                view.held -= n;
                 *left.entry(part.grant).or_default() += n - pays;
             }
         }
         let ended = shown.grants.iter().filter(|grant| !is_live(grant, at));
-        available -= ended.map(|grant| left[&grant.id]).sum::<Micro>();
-        (available, held)
+        view.available -= ended.map(|grant| left[&grant.id]).sum::<Micro>();
+        view
     }
+}
+
+/// What an erased account closes out is no draw: all of it goes, when it came back.
+fn closes_out(entry: &Entry) -> bool {
+    entry.kind == Kind::Adjust && !entry.is_main
+}
+
+/// In the answer to a write everything is as its entry set left it.
+fn answered(set: &[Entry], shown: &Snapshot, now: Instant) -> Check {
+    let Some(main) = set.iter().find(|entry| entry.is_main) else { return Ok(()) };
+    if let Some(view) = &main.answer.grant {
+        let left =
+            shown.grants.iter().find(|grant| grant.id == view.id).map(|grant| GrantView::of(grant, now));
+        ensure!(Some(view) == left.as_ref(), "invariant, answer: {view:?}, the set left {left:?}");
+    }
+    if let Some(view) = &main.answer.hold {
+        let left = shown.holds.iter().find(|hold| hold.id == view.id).map(HoldView::of);
+        ensure!(Some(view) == left.as_ref(), "invariant, answer: {view:?}, the set left {left:?}");
+    }
+    let hold = matches!(main.kind, Kind::AuthHold | Kind::Settle | Kind::AuthRelease | Kind::AuthReversal);
+    let renewed = main.note == Some(NoteKind::HoldRenewed);
+    ensure!(!(hold || renewed) || main.answer.hold.is_some(), "invariant, answer: without its hold");
+    let grant = matches!(main.kind, Kind::Topup | Kind::Void | Kind::Clawback);
+    let extended = main.note == Some(NoteKind::GrantExtended);
+    ensure!(!(grant || extended) || main.answer.grant.is_some(), "invariant, answer: without its grant");
+    Ok(())
 }
 
 fn is_live(grant: &Grant, at: Instant) -> bool {
@@ -390,7 +511,10 @@ fn is_live(grant: &Grant, at: Instant) -> bool {
 
 /// The ledger accounts of a kind's debit and credit lines.
 fn allowed(kind: Kind, direction: Direction) -> &'static [LedgerAccount] {
-    use LedgerAccount::{Adjustment, Available, BadDebt, ExpirationGain, Held, PrepaidLiability, PromotionExpense, RefundExpense, Revenue};
+    use LedgerAccount::{
+        Adjustment, Available, BadDebt, ExpirationGain, Held, PrepaidLiability, PromotionExpense,
+        RefundExpense, Revenue,
+    };
     match (kind, direction) {
         (Kind::Topup, Direction::Debit) => &[PrepaidLiability, PromotionExpense],
         (Kind::Topup, Direction::Credit) => &[Available],

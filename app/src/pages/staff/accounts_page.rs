@@ -90,9 +90,9 @@ fn none(q: &str) -> AnyView {
 }
 
 fn table(accounts: &[AccountView]) -> AnyView {
-    let places =
-        most_places(accounts.iter().flat_map(|account| [account.balance.available, account.balance.held]));
-    let number = |credits| view! { <td class=number_class(credits, places)>{amount(credits)}</td> };
+    let available_places = most_places(accounts.iter().map(|account| account.balance.available));
+    let held_places = most_places(accounts.iter().map(|account| account.balance.held));
+    let number = |credits, places| view! { <td class=number_class(credits, places)>{amount(credits)}</td> };
     let rows: Vec<AnyView> = accounts
         .iter()
         .map(|account| {
@@ -103,8 +103,8 @@ fn table(accounts: &[AccountView]) -> AnyView {
                     <td>{account.email.clone()}</td>
                     <td>{account.external_ref.clone()}</td>
                     <td>{account.status.as_str().replace('_', "-")}</td>
-                    {number(account.balance.available)}
-                    {number(account.balance.held)}
+                    {number(account.balance.available, available_places)}
+                    {number(account.balance.held, held_places)}
                 </tr>
             }
             .into_any()

@@ -9,26 +9,36 @@ use ledger::ids::{GrantId, Seq};
 use ledger::refusal::{Limit, Missing, Refusal};
 
 use super::returns::push;
-use super::verbs::{AMOUNT_MAX, invalid, sized};
+use super::verbs::{AMOUNT_MAX, BALANCE_MAX, invalid, sized};
 use super::{Event, Fact, From, Instant, Micro, Model, credits};
 
 impl Model {
     pub fn refund(&mut self, seq: Seq, amount: Option<Credits>, now: Instant) -> Result<i64, Refusal> {
+        let asked = amount.map(|amount| sized(amount, 1)).transpose()?;
         let written = self.event(seq.0).filter(|event| event.set != 0);
         let Some(original) = written else { return Err(Refusal::NotFound { what: Missing::Entry }) };
         if !matches!(original.kind, Kind::Consume | Kind::Settle) {
             return Err(Refusal::NotRefundable);
         }
-        let used = original.used.clone();
+        let (used, hold) = (original.used.clone(), original.hold);
         let left: Micro = self.left_of(seq.0).iter().sum();
-        let amount = amount.map_or(Ok(left), |amount| sized(amount, 1))?;
+        let amount = asked.unwrap_or(left);
         if amount > left || amount == 0 {
             return Err(Refusal::RefundExceedsCharge { refundable: credits(left) });
         }
         let (facts, spread) = self.give_back(seq.0, amount, now);
         let used = used.map(|(at, call, _)| (at, call, -amount));
-        let event = Event { main: true, facts, spread, used, reverses: Some(seq.0), ..Event::new(Kind::Refund) };
+        let event = Event {
+            main: true,
+            facts,
+            spread,
+            used,
+            hold,
+            reverses: Some(seq.0),
+            ..Event::new(Kind::Refund)
+        };
         let refund = self.post(event, now);
+        self.within_balance()?;
         self.expire_ended(now);
         Ok(refund)
     }
@@ -43,8 +53,10 @@ impl Model {
     }
 
     pub fn clawback(&mut self, id: GrantId, amount: Credits, now: Instant) -> Result<(), Refusal> {
-        let Some(grant) = self.grant(id).cloned() else { return Err(Refusal::NotFound { what: Missing::Grant }) };
         let amount = sized(amount, 1)?;
+        let Some(grant) = self.grant(id).cloned() else {
+            return Err(Refusal::NotFound { what: Missing::Grant });
+        };
         let clawable = grant.amount - self.clawed(id);
         if amount > clawable {
             return Err(Refusal::ClawbackExceedsGrant { clawable: credits(clawable) });
@@ -57,9 +69,10 @@ impl Model {
         let (mut facts, mut parts) = (vec![Fact::Clawed(id, amount)], Vec::new());
         let own = amount.min(grant.remaining);
         let gone = (amount - own).min(lapsed);
-        for (fact, part, n) in
-            [(Fact::Drawn(id, own), From::Grant(id), own), (Fact::LapseTaken(id, gone), From::Lapsed(id), gone)]
-        {
+        for (fact, part, n) in [
+            (Fact::Drawn(id, own), From::Grant(id), own),
+            (Fact::LapseTaken(id, gone), From::Lapsed(id), gone),
+        ] {
             push(&mut facts, fact, n);
             if n > 0 {
                 parts.push((part, n));
@@ -74,22 +87,25 @@ impl Model {
         }
         facts.extend(more);
         parts.extend(others);
-        self.post(Event { main: true, facts, parts, ..Event::new(Kind::Clawback) }, now);
+        let event =
+            Event { main: true, facts, parts, reverses: Some(grant.seq), ..Event::new(Kind::Clawback) };
+        self.post(event, now);
         Ok(())
     }
 
     /// Undoes clawbacks of the grant, newest first, one event for each.
     pub fn restore(&mut self, id: GrantId, amount: Credits, now: Instant) -> Result<(), Refusal> {
+        let amount = sized(amount, 1)?;
         if self.grant(id).is_none() {
             return Err(Refusal::NotFound { what: Missing::Grant });
         }
-        let amount = sized(amount, 1)?;
         let restorable = self.clawed(id);
         if amount > restorable {
             return Err(Refusal::RestoreExceedsClawbacks { restorable: credits(restorable) });
         }
         let of_grant = |fact: &Fact| matches!(fact, Fact::Clawed(grant, _) if *grant == id);
-        let clawbacks = self.events.iter().filter(|event| event.facts.iter().any(of_grant)).map(|event| event.seq);
+        let clawbacks =
+            self.events.iter().filter(|event| event.facts.iter().any(of_grant)).map(|event| event.seq);
         let newest_first: Vec<i64> = clawbacks.collect::<Vec<_>>().into_iter().rev().collect();
         let (mut rest, mut main) = (amount, true);
         for seq in newest_first {
@@ -105,6 +121,7 @@ impl Model {
             }
             (rest, main) = (rest - n, false);
         }
+        self.within_balance()?;
         self.expire_ended(now);
         Ok(())
     }
@@ -149,22 +166,29 @@ impl Model {
 
     /// What is left is closed out by an adjustment; open holds may still settle.
     pub fn erase(&mut self, now: Instant) {
-        self.book.erased = true;
         self.book.status = AccountStatus::Closed;
         self.note(NoteKind::Erased, now);
-    }
-
-    /// On an erased account nothing spendable stays: what came back is closed out in the same set.
-    pub fn close_out(&mut self, now: Instant) {
-        if !self.book.erased {
-            return;
-        }
         let everything = self.book.grants.iter().map(|grant| grant.remaining).sum();
         let (drawn, _) = self.draw(everything, now, None);
         if !drawn.is_empty() {
-            self.tag("erased: closed out");
+            self.tag("erase: something left");
             let facts = drawn.iter().map(|&(id, n)| Fact::Drawn(id, n)).collect();
             self.post(Event { facts, ..Event::new(Kind::Adjust) }, now);
         }
+        let has = |id| drawn.iter().any(|(drawn, _)| *drawn == id);
+        for grant in &mut self.book.grants {
+            if grant.live(now) && (grant.reserved > 0 || has(grant.id)) {
+                grant.voided = Some(now);
+            }
+        }
+        self.book.erased = true;
+    }
+
+    /// Refused where more comes in than an account may hold.
+    pub fn within_balance(&self) -> Result<(), Refusal> {
+        if self.available() + self.held() > BALANCE_MAX {
+            return Err(Refusal::LimitExceeded { limit: Limit::Balance });
+        }
+        Ok(())
     }
 }

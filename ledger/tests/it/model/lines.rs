@@ -15,7 +15,8 @@ pub fn of_entry(entry: &Entry) -> Lines {
     let mut lines = Lines::new();
     for line in &entry.lines {
         let grant = line.grant.filter(|_| line.ledger_account.is_customers());
-        *lines.entry((line.ledger_account, line.direction, grant, line.debt)).or_default() += line.amount.micros();
+        *lines.entry((line.ledger_account, line.direction, grant, line.debt)).or_default() +=
+            line.amount.micros();
     }
     lines
 }
@@ -36,7 +37,9 @@ impl Model {
             };
             match *fact {
                 Fact::Filled(id, n) => customer(Available, Credit, Some(id), DebtMark::None, n),
-                Fact::Drawn(id, n) | Fact::Lapsed(id, n) => customer(Available, Debit, Some(id), DebtMark::None, n),
+                Fact::Drawn(id, n) | Fact::Lapsed(id, n) => {
+                    customer(Available, Debit, Some(id), DebtMark::None, n);
+                }
                 Fact::Reserved(id, n) => {
                     customer(Available, Debit, Some(id), DebtMark::None, n);
                     customer(Held, Credit, Some(id), DebtMark::None, n);
@@ -68,9 +71,13 @@ impl Model {
             Kind::Refund => LedgerAccount::RefundExpense,
             Kind::Clawback | Kind::Restore => LedgerAccount::PrepaidLiability,
             Kind::Expire | Kind::Void => LedgerAccount::ExpirationGain,
-            Kind::Adjust if event.facts.iter().any(|fact| matches!(fact, Fact::WrittenOff(_))) => LedgerAccount::BadDebt,
+            Kind::Adjust if event.facts.iter().any(|fact| matches!(fact, Fact::WrittenOff(_))) => {
+                LedgerAccount::BadDebt
+            }
             Kind::Adjust => LedgerAccount::Adjustment,
-            Kind::AuthHold | Kind::AuthRelease | Kind::AuthReversal | Kind::Note => unreachable!("balances in itself"),
+            Kind::AuthHold | Kind::AuthRelease | Kind::AuthReversal | Kind::Note => {
+                unreachable!("balances in itself")
+            }
         }
     }
 }

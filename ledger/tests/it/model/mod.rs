@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use ledger::Credits;
 use ledger::account::AccountStatus;
-use ledger::command::{CallFields, Command, JobKind, KeyName};
+use ledger::command::{CallFields, JobKind, KeyName};
 use ledger::entry::{Kind, NoteKind};
 use ledger::grant::Pool;
 use ledger::hold::HoldStatus;
@@ -27,6 +27,9 @@ use ledger::ids::{AccountId, GrantId, HoldId, Seq};
 use ledger::policy::Policy;
 use ledger::quota::Quota;
 use ledger::refusal::Refusal;
+
+use crate::generate::Step;
+use crate::invariants::View;
 
 /// Millionths of a credit.
 pub type Micro = i128;
@@ -250,19 +253,24 @@ impl Model {
     }
 
     /// Key, then lapse, then checks (rule 1). A replay and a refusal leave everything as it was.
-    pub fn run(&mut self, command: &Command, now: Instant) -> Expected {
+    pub fn run(&mut self, step: &Step) -> Expected {
+        let (command, now) = (&step.command, step.now);
         if let Some(name) = command.key
-            && let Some(first) = self.events.iter().find(|event| event.key.is_some_and(|(key, _)| key == name))
+            && let Some(first) =
+                self.events.iter().find(|event| event.key.is_some_and(|(key, _)| key == name))
         {
-            let same = first.key.is_some_and(|(_, content)| content == command.content());
-            return if same { Expected::Replay(Seq(first.seq)) } else { Expected::Refused(Refusal::KeyReused) };
+            let same = first.key.is_some_and(|(_, content)| content == step.content);
+            return if same {
+                Expected::Replay(Seq(first.seq))
+            } else {
+                Expected::Refused(Refusal::KeyReused)
+            };
         }
         let (before, start) = (self.book.clone(), self.events.len());
         self.lapse(now);
         let verdict = self.verb(command, now).unwrap_or_else(Expected::Refused);
         if let Expected::Posted(_) = verdict {
-            self.close_out(now);
-            self.finish(command, start);
+            self.finish(step, start);
             return Expected::Posted(start);
         }
         self.book = before;
@@ -270,20 +278,23 @@ impl Model {
         verdict
     }
 
-    /// Available and held at `now`, with everything lapsed that fell due by then.
-    pub fn view(&self, now: Instant) -> (Micro, Micro) {
-        let mut then = self.clone();
-        then.lapse(now);
-        (then.available(), then.held())
+    /// What can be seen at `now`, with everything lapsed that fell due by then.
+    pub fn view(&mut self, now: Instant) -> View {
+        let (before, start) = (self.book.clone(), self.events.len());
+        self.lapse(now);
+        let seen = View { available: self.available(), held: self.held(), debt: self.book.debt };
+        self.book = before;
+        self.events.truncate(start);
+        seen
     }
 
     /// The main event holds the key.
-    fn finish(&mut self, command: &Command, start: usize) {
+    fn finish(&mut self, step: &Step, start: usize) {
         let set = self.events[start].seq;
         for event in &mut self.events[start..] {
             event.set = set;
             if event.main {
-                event.key = command.key.map(|name| (name, command.content()));
+                event.key = step.command.key.map(|name| (name, step.content));
             }
         }
     }
@@ -291,8 +302,10 @@ impl Model {
     /// Brings everything to `now`: what fell due goes by its instant, a hold before a grant of that instant.
     fn lapse(&mut self, now: Instant) {
         loop {
-            let holds = self.book.holds.iter().filter(|hold| hold.status == HoldStatus::Open && hold.expires <= now);
-            let hold = holds.min_by_key(|hold| (hold.expires, hold.seq)).map(|hold| (hold.expires, 0, hold.id.0));
+            let holds =
+                self.book.holds.iter().filter(|hold| hold.status == HoldStatus::Open && hold.expires <= now);
+            let hold =
+                holds.min_by_key(|hold| (hold.expires, hold.seq)).map(|hold| (hold.expires, 0, hold.id.0));
             let left = self.book.grants.iter().filter(|grant| grant.remaining > 0 && !grant.live(now));
             let grant = left.min_by_key(|grant| (grant.end(), grant.seq));
             let grant = grant.and_then(|grant| Some((grant.end()?, 1, grant.id.0)));
@@ -310,19 +323,42 @@ impl Model {
         self.take_back(id, Kind::AuthReversal, HoldStatus::Expired, due, now, false);
     }
 
+    /// What is left in an ended grant: it lapses, or is closed out where the account was erased.
     pub fn expire_grant(&mut self, id: GrantId, due: Instant, now: Instant) {
         let left = self.grant(id).unwrap().remaining;
-        let event = Event { facts: vec![Fact::Lapsed(id, left)], ..Event::new(Kind::Expire) };
+        let mut event = Event { facts: vec![Fact::Lapsed(id, left)], ..Event::new(Kind::Expire) };
+        if self.book.erased {
+            self.tag("erased: closed out");
+            event = Event { facts: vec![Fact::Drawn(id, left)], ..Event::new(Kind::Adjust) };
+        }
         self.post_at(event, due, now);
     }
 
-    /// What stands in ended grants after something came back ends again in the same set (rules 8 and 9).
+    /// What stands in ended grants after something came back ends again in the same set (rules 8 and 9), in the
+    /// order in which it came back; on an erased account all of it is closed out at once.
     pub fn expire_ended(&mut self, now: Instant) {
-        loop {
-            let left = self.book.grants.iter().filter(|grant| grant.remaining > 0 && !grant.live(now));
-            let Some((id, due)) = left.min_by_key(|grant| grant.seq).map(|grant| (grant.id, grant.end())) else { return };
-            self.tag("what came back ended again");
-            self.expire_grant(id, due.unwrap(), now);
+        let filled = |fact: &Fact| if let Fact::Filled(id, _) = fact { Some(*id) } else { None };
+        let set = self.events.iter().filter(|event| event.set == 0).skip_while(|event| !event.main);
+        let came_back: Vec<GrantId> = set.flat_map(|event| &event.facts).filter_map(filled).collect();
+        if self.book.erased {
+            return self.close_out(now);
+        }
+        for id in came_back {
+            let grant = self.grant(id).unwrap();
+            if grant.remaining > 0 && !grant.live(now) {
+                let due = grant.end().unwrap();
+                self.tag("what came back ended again");
+                self.expire_grant(id, due, now);
+            }
+        }
+    }
+
+    fn close_out(&mut self, now: Instant) {
+        let left = self.book.grants.iter().filter(|grant| grant.remaining > 0);
+        let facts: Vec<Fact> = left.map(|grant| Fact::Drawn(grant.id, grant.remaining)).collect();
+        if !facts.is_empty() {
+            self.tag("erased: closed out");
+            self.post(Event { facts, ..Event::new(Kind::Adjust) }, now);
         }
     }
 
@@ -370,6 +406,11 @@ impl Model {
 
     pub fn held(&self) -> Micro {
         self.book.grants.iter().map(|grant| grant.reserved).sum()
+    }
+
+    /// On an erased account every grant has ended.
+    pub fn lives(&self, grant: &Grant, at: Instant) -> bool {
+        !self.book.erased && grant.live(at)
     }
 
     pub fn grant(&self, id: GrantId) -> Option<&Grant> {

@@ -9,10 +9,10 @@ use ledger::hold::HoldStatus;
 use ledger::ids::{GrantId, HoldId, Seq};
 use ledger::policy::Overrun;
 use ledger::quota::Subject;
-use ledger::refusal::{Limit, Missing, Refusal};
+use ledger::refusal::{Missing, Refusal};
 
 use super::returns::push;
-use super::verbs::{BALANCE_MAX, POSTED, invalid, sized};
+use super::verbs::{POSTED, invalid, sized};
 use super::{Event, Expected, Fact, From, Grant, Hold, Instant, Micro, Model, Verdict, calendar, credits};
 
 /// The facts and debit parts of what is taken.
@@ -33,45 +33,56 @@ impl Model {
             Expiry::Never => (None, false),
             Expiry::At(at) if at <= now => return invalid("expires_at"),
             Expiry::At(at) => (Some(at), false),
-            Expiry::Policy => calendar::end_by_policy(&self.book.policy, pool, command.occurred_at.unwrap_or(now)),
+            Expiry::Policy => {
+                calendar::end_by_policy(&self.book.policy, pool, command.occurred_at.unwrap_or(now))
+            }
         };
-        if self.available() + self.held() + amount > BALANCE_MAX {
-            return Err(Refusal::LimitExceeded { limit: Limit::Balance });
-        }
-        if rolling {
-            self.roll(pool, end, now);
-        }
+        let moved = if rolling { self.roll(pool, end, now) } else { Vec::new() };
         let seq = self.events.last().map_or(1, |last| last.seq + 1);
         let grant =
             Grant { id, seq, pool, amount, remaining: 0, reserved: 0, expires: end, rolling, voided: None };
         let pays = if grant.live(now) { amount.min(self.book.debt) } else { 0 };
-        self.tag(if pays == 0 { "grant: no debt" } else if pays < amount { "grant: debt and rest" } else { "grant: all to debt" });
+        self.tag(if pays == 0 {
+            "grant: no debt"
+        } else if pays < amount {
+            "grant: debt and rest"
+        } else {
+            "grant: all to debt"
+        });
         self.book.grants.push(grant);
         let mut facts = Vec::new();
         push(&mut facts, Fact::DebtPaid(Some(id), pays), pays);
         push(&mut facts, Fact::Filled(id, amount - pays), amount - pays);
         self.post(Event { main: true, facts, ..Event::new(kind) }, now);
+        self.within_balance()?;
+        for _ in moved {
+            self.tag("grant: rolls earlier ones");
+            self.post(Event::note(NoteKind::GrantExtended), now);
+        }
         self.expire_ended(now);
         Ok(())
     }
 
-    /// Rolling moves only grants under it and not yet due, never to an earlier date (rule 10).
-    fn roll(&mut self, pool: Pool, end: Option<Instant>, now: Instant) {
+    /// Rolling moves only grants under it and not yet due, never to an earlier date (rule 10). Each has its note.
+    fn roll(&mut self, pool: Pool, end: Option<Instant>, now: Instant) -> Vec<GrantId> {
         let under = |grant: &Grant| grant.rolling && grant.pool == pool && grant.live(now);
-        let mut moved = false;
+        if self.book.erased {
+            return Vec::new();
+        }
+        let mut moved = Vec::new();
         for grant in self.book.grants.iter_mut().filter(|grant| under(grant) && grant.expires < end) {
             grant.expires = end;
-            moved = true;
+            moved.push(grant.id);
         }
-        if moved {
-            self.tag("grant: rolls earlier ones");
-        }
+        moved
     }
 
     /// Takes up to `amount` from live grants in spend order (rule 3); answers with what was not to be had.
     pub fn draw(&self, amount: Micro, now: Instant, but: Option<GrantId>) -> (Vec<(GrantId, Micro)>, Micro) {
-        let mut order: Vec<&Grant> = self.book.grants.iter().filter(|grant| grant.live(now)).collect();
-        order.sort_by_key(|grant| (grant.pool.code(), grant.expires.unwrap_or(Instant::MAX_UTC), grant.seq, grant.id));
+        let mut order: Vec<&Grant> = self.book.grants.iter().filter(|grant| self.lives(grant, now)).collect();
+        order.sort_by_key(|grant| {
+            (grant.pool.code(), grant.expires.unwrap_or(Instant::MAX_UTC), grant.seq, grant.id)
+        });
         let (mut drawn, mut rest) = (Vec::new(), amount);
         for grant in order.into_iter().filter(|grant| Some(grant.id) != but) {
             let n = rest.min(grant.remaining);
@@ -157,7 +168,8 @@ impl Model {
             self.tag("charge: several grants");
         }
         let used = Some((now, command.call.clone(), amount));
-        let event = Event { main: true, facts, parts, used, job: Self::job_of(command), ..Event::new(Kind::Consume) };
+        let event =
+            Event { main: true, facts, parts, used, job: Self::job_of(command), ..Event::new(Kind::Consume) };
         self.post(event, now);
         POSTED
     }
@@ -183,7 +195,14 @@ impl Model {
         let (parts, _) = self.draw(amount, now, None);
         let facts = parts.iter().map(|&(grant, n)| Fact::Reserved(grant, n)).collect();
         let used = Some((now, command.call.clone(), amount));
-        let event = Event { facts, used, job: Self::job_of(command), hold: Some(id), main: true, ..Event::new(Kind::AuthHold) };
+        let event = Event {
+            facts,
+            used,
+            job: Self::job_of(command),
+            hold: Some(id),
+            main: true,
+            ..Event::new(Kind::AuthHold)
+        };
         let seq = self.post(event, now);
         self.book.holds.push(Hold {
             id,
@@ -207,16 +226,20 @@ impl Model {
 
     /// Rule 6 for an open hold; rule 7 for one that expired, or was reversed with its outcome unknown.
     pub fn settle(&mut self, id: HoldId, amount: Credits, now: Instant) -> Result<(), Refusal> {
-        let Some(hold) = self.hold(id).cloned() else { return Err(Refusal::NotFound { what: Missing::Hold }) };
         let amount = sized(amount, 0)?;
+        let Some(hold) = self.hold(id).cloned() else {
+            return Err(Refusal::NotFound { what: Missing::Hold });
+        };
         let open = hold.status == HoldStatus::Open;
-        let late = hold.status == HoldStatus::Expired || (hold.status == HoldStatus::Reversed && hold.unknown);
+        let late =
+            hold.status == HoldStatus::Expired || (hold.status == HoldStatus::Reversed && hold.unknown);
         if !open && (!late || hold.late.is_some()) {
-            return Err(self.hold_ended(id));
+            return Err(self.hold_ended(id, hold.late));
         }
         let capped = self.book.policy.overrun == Overrun::Cap && amount > hold.amount;
         let posted = if capped { hold.amount } else { amount };
-        let rest = if open { self.settle_open(&hold, posted, now) } else { self.settle_late(&hold, posted, now) };
+        let rest =
+            if open { self.settle_open(&hold, posted, now) } else { self.settle_late(&hold, posted, now) };
         if capped {
             self.tag(if open { "settle: capped" } else { "settle: late and capped" });
             let note = Event::note(NoteKind::Uncollected);
@@ -264,7 +287,11 @@ impl Model {
     }
 
     fn settle_late(&mut self, hold: &Hold, amount: Micro, now: Instant) -> Vec<(GrantId, Micro)> {
-        self.tag(if hold.status == HoldStatus::Expired { "settle: late, expired" } else { "settle: late, unknown" });
+        self.tag(if hold.status == HoldStatus::Expired {
+            "settle: late, expired"
+        } else {
+            "settle: late, unknown"
+        });
         let (facts, parts) = self.force(amount, now, None);
         let used = Some((hold.placed, hold.call.clone(), amount));
         let event = Event { main: true, facts, parts, used, hold: Some(hold.id), ..Event::new(Kind::Settle) };

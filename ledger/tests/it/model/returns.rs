@@ -21,8 +21,8 @@ pub fn spread(amount: Micro, left: &[Micro]) -> Vec<Micro> {
 
 impl Model {
     /// The facts of `amount` coming back to a grant, given what debt these facts have paid already.
-    fn to_grant(&self, id: GrantId, amount: Micro, at: Instant, facts: &mut Vec<Fact>) {
-        let live = self.grant(id).unwrap().live(at);
+    fn return_to_grant(&self, id: GrantId, amount: Micro, at: Instant, facts: &mut Vec<Fact>) {
+        let live = self.lives(self.grant(id).unwrap(), at);
         let pays = if live { amount.min(self.debt_with(facts)) } else { 0 };
         push(facts, Fact::DebtPaid(Some(id), pays), pays);
         push(facts, Fact::Filled(id, amount - pays), amount - pays);
@@ -48,7 +48,7 @@ impl Model {
         let mut facts = Vec::new();
         for &(grant, n) in &hold.parts {
             push(&mut facts, Fact::FromHold(grant, n), n);
-            self.to_grant(grant, n, due, &mut facts);
+            self.return_to_grant(grant, n, due, &mut facts);
         }
         let used = Some((hold.placed, hold.call.clone(), -hold.amount));
         let event = Event { facts, hold: Some(id), used, main, ..Event::new(kind) };
@@ -68,7 +68,7 @@ impl Model {
         let mut facts = Vec::new();
         for &(grant, n) in rest {
             push(&mut facts, Fact::FromHold(grant, n), n);
-            self.to_grant(grant, n, now, &mut facts);
+            self.return_to_grant(grant, n, now, &mut facts);
         }
         self.post(Event { facts, hold: Some(id), ..Event::new(Kind::AuthRelease) }, now);
     }
@@ -92,16 +92,16 @@ impl Model {
         let mut facts = Vec::new();
         for (&(from, _), &share) in parts.iter().zip(&shares).filter(|(_, share)| **share > 0) {
             match from {
-                From::Grant(id) => self.to_grant(id, share, now, &mut facts),
+                From::Grant(id) => self.return_to_grant(id, share, now, &mut facts),
                 From::Lapsed(id) => facts.push(Fact::LapseReturned(id, share)),
-                From::Debt => self.to_debt(seq, share, now, &mut facts),
+                From::Debt => self.return_to_debt(seq, share, now, &mut facts),
             }
         }
         (facts, shares)
     }
 
     /// What had been debt: open debt, then what was written off, then who paid debt since, last payer first.
-    fn to_debt(&mut self, seq: i64, amount: Micro, now: Instant, facts: &mut Vec<Fact>) {
+    fn return_to_debt(&mut self, seq: i64, amount: Micro, now: Instant, facts: &mut Vec<Fact>) {
         let mut rest = amount;
         let open = rest.min(self.debt_with(facts));
         push(facts, Fact::DebtPaid(None, open), open);
@@ -119,9 +119,13 @@ impl Model {
             for (payer, paid) in self.payers_since(since, facts) {
                 let n = rest.min(paid).min(self.not_given_back(payer, facts));
                 if n > 0 {
-                    self.tag(if since == 0 { "debt part back: an earlier payer" } else { "debt part back: a payer" });
+                    self.tag(if since == 0 {
+                        "debt part back: an earlier payer"
+                    } else {
+                        "debt part back: a payer"
+                    });
                     facts.push(Fact::GivenBackForDebt(payer, n));
-                    self.to_grant(payer, n, now, facts);
+                    self.return_to_grant(payer, n, now, facts);
                     rest -= n;
                 }
             }
@@ -132,7 +136,8 @@ impl Model {
     /// What grants paid of debt since, last first; what this event itself has paid counts.
     fn payers_since(&self, seq: i64, facts: &[Fact]) -> Vec<(GrantId, Micro)> {
         let paid = |fact: &Fact| if let Fact::DebtPaid(Some(id), n) = fact { Some((*id, *n)) } else { None };
-        let lines = self.events.iter().filter(|event| event.seq > seq).flat_map(|event| &event.facts).chain(facts);
+        let lines =
+            self.events.iter().filter(|event| event.seq > seq).flat_map(|event| &event.facts).chain(facts);
         let mut lines: Vec<(GrantId, Micro)> = lines.filter_map(paid).collect();
         lines.reverse();
         lines

@@ -1,7 +1,7 @@
 //! What each verb must lead to.
 
 use ledger::account::AccountStatus;
-use ledger::command::{Command, Expiry, JobKind, JobMarker, ReasonCode, ReverseOutcome, Verb};
+use ledger::command::{Command, JobKind, JobMarker, ReasonCode, ReverseOutcome, Verb};
 use ledger::credits::Credits;
 use ledger::entry::{Kind, NoteKind};
 use ledger::grant::Pool;
@@ -9,7 +9,7 @@ use ledger::hold::HoldStatus;
 use ledger::ids::{GrantId, HoldId, Seq};
 use ledger::refusal::{Limit, Missing, Refusal};
 
-use super::{Event, Expected, Instant, Micro, Model, Verdict};
+use super::{Event, Expected, Hold, Instant, Micro, Model, Verdict};
 
 /// `Model::run` puts in where the new events begin.
 pub const POSTED: Verdict = Ok(Expected::Posted(0));
@@ -39,7 +39,9 @@ impl Model {
                 self.new_grant(Kind::Topup, (*id, *pool), amount, *expires, command, now)?;
             }
             Verb::Charge { amount } => return self.charge(command, *amount, now),
-            Verb::Hold { id, amount, expires_in_s } => return self.place(command, *id, *amount, *expires_in_s, now),
+            Verb::Hold { id, amount, expires_in_s } => {
+                return self.place(command, *id, *amount, *expires_in_s, now);
+            }
             Verb::Renew { hold, expires_in_s } => self.renew(*hold, *expires_in_s, now)?,
             Verb::Settle { hold, amount } => self.settle(*hold, *amount, now)?,
             Verb::Release { hold } => {
@@ -61,6 +63,9 @@ impl Model {
             }
             Verb::Mark { marker } => return self.mark(command, *marker, now),
             Verb::RefundJob => return self.refund_job(command, now),
+            Verb::SetStatus { status } if self.book.erased && *status != AccountStatus::Closed => {
+                return Err(Refusal::AccountClosed);
+            }
             Verb::SetStatus { status } => {
                 self.book.status = *status;
                 self.note(NoteKind::StateChanged, now);
@@ -92,21 +97,27 @@ impl Model {
     /// An open hold, or why it is none.
     pub fn open_hold(&self, id: HoldId) -> Result<(), Refusal> {
         let Some(hold) = self.hold(id) else { return Err(Refusal::NotFound { what: Missing::Hold }) };
-        if hold.status == HoldStatus::Open { Ok(()) } else { Err(self.hold_ended(id)) }
+        if hold.status == HoldStatus::Open { Ok(()) } else { Err(self.hold_ended(id, None)) }
     }
 
-    /// A lapse that is not written yet has no entry to name.
-    pub fn hold_ended(&self, id: HoldId) -> Refusal {
+    /// A lapse that is not written yet has no entry to name; a second late settle gets the first one named.
+    pub fn hold_ended(&self, id: HoldId, late: Option<i64>) -> Refusal {
         let hold = self.hold(id).unwrap();
         let written = |seq: &i64| self.event(*seq).is_some_and(|event| event.set != 0);
-        Refusal::HoldEnded { final_state: hold.status, entry: hold.ended_by.filter(written).map(Seq) }
+        Refusal::HoldEnded {
+            final_state: hold.status,
+            entry: late.or(hold.ended_by).filter(written).map(Seq),
+        }
     }
 
     fn renew(&mut self, id: HoldId, expires_in_s: u32, now: Instant) -> Result<(), Refusal> {
+        if expires_in_s == 0 {
+            return invalid("expires_in_s");
+        }
         self.open_hold(id)?;
         let hold = self.hold(id).unwrap();
         let end = now + chrono::Duration::seconds(i64::from(expires_in_s));
-        if expires_in_s == 0 || expires_in_s > hold.lifetime_s {
+        if expires_in_s > hold.lifetime_s {
             return invalid("expires_in_s");
         }
         if end > hold.placed + chrono::Duration::hours(24) {
@@ -128,10 +139,10 @@ impl Model {
 
     fn extend(&mut self, id: GrantId, to: Instant, now: Instant) -> Result<(), Refusal> {
         let Some(grant) = self.grant(id) else { return Err(Refusal::NotFound { what: Missing::Grant }) };
-        if !grant.live(now) {
+        if !self.lives(grant, now) {
             return Err(Refusal::GrantEnded);
         }
-        if to <= now || grant.expires.is_none_or(|end| to <= end) {
+        if to <= now || grant.expires.is_none_or(|end| to < end) {
             return invalid("expires_at");
         }
         self.grant_mut(id).expires = Some(to);
@@ -143,10 +154,13 @@ impl Model {
     fn void(&mut self, id: GrantId, now: Instant) -> Verdict {
         let Some(grant) = self.grant(id) else { return Err(Refusal::NotFound { what: Missing::Grant }) };
         if grant.voided.is_some() {
-            let first = self.events.iter().find(|event| event.kind == Kind::Void && event.parts == [(super::From::Grant(id), 0)]);
+            let first = self
+                .events
+                .iter()
+                .find(|event| event.kind == Kind::Void && event.parts == [(super::From::Grant(id), 0)]);
             return first.map(|event| Expected::Replay(Seq(event.seq))).ok_or(Refusal::GrantEnded);
         }
-        if !grant.live(now) {
+        if !self.lives(grant, now) {
             return Err(Refusal::GrantEnded);
         }
         let left = grant.remaining;
@@ -159,15 +173,14 @@ impl Model {
         POSTED
     }
 
-    /// The first entry of a job's kind, if it still counts: a charge; a hold while open or settled.
+    /// The entry of a job's kind that a second one gets: a marker, a refund, a charge; a hold while open or
+    /// settled, were it late. Where an expired hold made room for another charge, the newest counts.
     pub fn job_first(&self, job: &str, kind: JobKind) -> Option<&Event> {
-        self.events.iter().find(|event| {
+        self.events.iter().rfind(|event| {
             let same = event.job.as_ref().is_some_and(|(name, of)| name == job && *of == kind);
-            let hold = event.hold.and_then(|id| self.hold(id));
-            let counts = hold.is_none_or(|hold| {
-                kind != JobKind::Charge || matches!(hold.status, HoldStatus::Open | HoldStatus::Settled)
-            });
-            same && counts
+            let hold = event.hold.filter(|_| kind == JobKind::Charge).and_then(|id| self.hold(id));
+            let settled = |hold: &Hold| hold.status == HoldStatus::Settled || hold.late.is_some();
+            same && hold.is_none_or(|hold| hold.status == HoldStatus::Open || settled(hold))
         })
     }
 
@@ -194,20 +207,28 @@ impl Model {
         if let Some(first) = self.job_first(&job, JobKind::Refund) {
             return Ok(Expected::Replay(Seq(first.seq)));
         }
-        let charge = self.job_first(&job, JobKind::Charge).ok_or(Refusal::NotFound { what: Missing::Job })?;
+        let any = |event: &Event| {
+            event.job.as_ref().is_some_and(|(name, of)| *name == job && *of == JobKind::Charge)
+        };
+        let none = if self.events.iter().any(any) {
+            Refusal::NotRefundable
+        } else {
+            Refusal::NotFound { what: Missing::Job }
+        };
+        let charge = self.job_first(&job, JobKind::Charge).ok_or(none)?;
         let (seq, hold) = (charge.seq, charge.hold);
         let hold = hold.map(|id| self.hold(id).unwrap().clone());
         let refund = match hold {
             None => self.refund(Seq(seq), None, now)?,
-            Some(hold) if hold.status == HoldStatus::Settled => {
-                self.tag("refund_job: a settled hold");
-                self.refund(Seq(hold.ended_by.unwrap()), None, now)?
-            }
-            Some(hold) => {
+            Some(hold) if hold.status == HoldStatus::Open => {
                 self.tag("refund_job: an open hold");
                 let seq = self.take_back(hold.id, Kind::AuthReversal, HoldStatus::Reversed, now, now, true);
                 self.expire_ended(now);
                 seq
+            }
+            Some(hold) => {
+                self.tag("refund_job: a settled hold");
+                self.refund(Seq(hold.late.or(hold.ended_by).unwrap()), None, now)?
             }
         };
         let event = self.events.iter_mut().find(|event| event.seq == refund).unwrap();
