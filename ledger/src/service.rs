@@ -190,24 +190,6 @@ impl Ledger {
         answers
     }
 
-    /// Opens an account and keeps what people call it beside the journal.
-    pub async fn open(&self, command: Command, metadata: &Map<String, Value>) -> Result<Posted, PostError> {
-        let profile = match &command.verb {
-            Verb::Open { name, email, .. } => (name.clone(), email.clone()),
-            _ => (None, None),
-        };
-        let posted = self.submit(command).await?;
-        let (name, email) = profile;
-        if !posted.replayed
-            && let Some(main) = posted.set.main()
-        {
-            upkeep::set_profile(&self.pool, main.account, name.as_deref(), email.as_deref(), metadata)
-                .await
-                .map_err(|error| PostError::from(ReadError::from(error)))?;
-        }
-        Ok(posted)
-    }
-
     /// The ledger's clock: the database's, or the test clock.
     pub async fn now(&self) -> Result<DateTime<Utc>, ReadError> {
         Ok(read::clock(&self.pool).await?)

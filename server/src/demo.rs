@@ -9,12 +9,13 @@ mod story;
 use backoffice::access::{Access, AccessError, CreateUserError, NewPassword, NewUser, Role, User};
 use chrono::{DateTime, Duration, Utc};
 use ledger::Ledger;
-use ledger::command::{Actor, CallFields, Command, Expiry, Origin, ReasonCode, ReverseOutcome, Verb, key_digest};
+use ledger::command::{
+    Actor, CallFields, Command, Expiry, Origin, ReasonCode, ReverseOutcome, Verb, key_digest,
+};
 use ledger::entry::Words;
 use ledger::ids::{AccountId, GrantId, HoldId, Seq};
 use ledger::quota::{Quota, Subject, Window};
 use ledger::service::{PageError, PageRequest, PostError, Posted, ReadError};
-use serde_json::Map;
 
 use story::{Act, CUSTOMERS, Call, Step};
 
@@ -103,7 +104,9 @@ impl Loader<'_> {
             return Ok(false);
         }
         let accounts = self.ledger.accounts("", &PageRequest::default()).await?;
-        let is_demo = |reference: Option<&str>| reference.is_some_and(|reference| reference.starts_with(DEMO_REF_PREFIX));
+        let is_demo = |reference: Option<&str>| {
+            reference.is_some_and(|reference| reference.starts_with(DEMO_REF_PREFIX))
+        };
         Ok(accounts.rows.iter().all(|account| is_demo(account.external_ref.as_deref())))
     }
 
@@ -111,31 +114,51 @@ impl Loader<'_> {
     pub async fn load(&self, progress: impl Fn(usize, usize)) -> Result<Demo, DemoError> {
         let (support, support_password) = self.login(Role::Support, SUPPORT_EMAIL, Vec::new()).await?;
         let steps = story::steps(self.now);
-        let mut cast = Cast { accounts: Vec::new(), charges: vec![None; CUSTOMERS.len()], support: support.actor(), entries: 0 };
+        let mut cast = Cast {
+            accounts: Vec::new(),
+            charges: vec![None; CUSTOMERS.len()],
+            support: support.actor(),
+            entries: 0,
+        };
         let told = self.tell(&steps, &mut cast, progress).await;
         self.leave_clock().await?;
         told?;
         self.leave_open_hold(&mut cast).await?;
         let mut logins = vec![support_password];
         let customer = vec![cast.accounts[0]];
-        for (role, email, accounts) in
-            [(Role::Customer, "customer@demo.example", customer), (Role::Finance, "finance@demo.example", vec![]), (Role::Admin, ADMIN_EMAIL, vec![])]
-        {
+        for (role, email, accounts) in [
+            (Role::Customer, "customer@demo.example", customer),
+            (Role::Finance, "finance@demo.example", vec![]),
+            (Role::Admin, ADMIN_EMAIL, vec![]),
+        ] {
             logins.push(self.login(role, email, accounts).await?.1);
         }
         logins.sort_by_key(|login| Role::ALL.iter().position(|role| *role == login.role));
         let accounts = CUSTOMERS.iter().zip(&cast.accounts);
-        let accounts = accounts.map(|(customer, id)| DemoAccount { id: *id, external_ref: customer.external_ref, name: customer.name });
+        let accounts = accounts.map(|(customer, id)| DemoAccount {
+            id: *id,
+            external_ref: customer.external_ref,
+            name: customer.name,
+        });
         Ok(Demo { logins, accounts: accounts.collect(), entries: cast.entries })
     }
 
-    async fn tell(&self, steps: &[Step], cast: &mut Cast, progress: impl Fn(usize, usize)) -> Result<(), DemoError> {
+    async fn tell(
+        &self,
+        steps: &[Step],
+        cast: &mut Cast,
+        progress: impl Fn(usize, usize),
+    ) -> Result<(), DemoError> {
         for (number, step) in steps.iter().enumerate() {
             self.ledger.set_test_clock(step.at).await?;
             self.act(number, step, cast).await?;
             progress(number + 1, steps.len());
         }
-        let quota = Quota { subject: Subject::Member("m-oak".to_owned()), window: Window::Month, limit: ledger::Credits::whole(2_000) };
+        let quota = Quota {
+            subject: Subject::Member("m-oak".to_owned()),
+            window: Window::Month,
+            limit: ledger::Credits::whole(2_000),
+        };
         self.ledger.set_quota(cast.accounts[0], &quota).await?;
         Ok(())
     }
@@ -149,12 +172,29 @@ impl Loader<'_> {
                 cast.accounts.push(posted);
             }
             Act::Grant { amount, pool, source, ends_after_days } => {
-                let expires = ends_after_days.map_or(Expiry::Policy, |days| Expiry::At(step.at + Duration::days(days)));
-                let verb = Verb::Grant { id: GrantId::new(step.at), amount: *amount, pool: *pool, expires, source: Some((*source).to_owned()) };
+                let expires =
+                    ends_after_days.map_or(Expiry::Policy, |days| Expiry::At(step.at + Duration::days(days)));
+                let verb = Verb::Grant {
+                    id: GrantId::new(step.at),
+                    amount: *amount,
+                    pool: *pool,
+                    expires,
+                    source: Some((*source).to_owned()),
+                };
                 self.post(step, &key("grant"), gateway, verb, CallFields::default(), None, cast).await?;
             }
             Act::Charge { amount, call } => {
-                let posted = self.post(step, &key("charge"), gateway, Verb::Charge { amount: *amount }, call.fields(number), None, cast).await?;
+                let posted = self
+                    .post(
+                        step,
+                        &key("charge"),
+                        gateway,
+                        Verb::Charge { amount: *amount },
+                        call.fields(number),
+                        None,
+                        cast,
+                    )
+                    .await?;
                 cast.charges[step.account] = posted.set.main().map(|entry| entry.seq);
             }
             Act::Call { hold, settle, call } => self.call(number, step, (*hold, *settle), call, cast).await?,
@@ -162,26 +202,69 @@ impl Loader<'_> {
                 let id = self.hold(step, &key("hold"), *hold, call.fields(number), cast).await?;
                 self.ledger.set_test_clock(step.at + Duration::seconds(90)).await?;
                 let verb = Verb::Reverse { hold: id, outcome: ReverseOutcome::Unknown };
-                self.post(step, &key("reverse"), gateway, verb, CallFields::default(), Some("no answer within 90 s"), cast).await?;
+                self.post(
+                    step,
+                    &key("reverse"),
+                    gateway,
+                    verb,
+                    CallFields::default(),
+                    Some("no answer within 90 s"),
+                    cast,
+                )
+                .await?;
             }
             Act::GiveUp { hold, call } => {
                 let id = self.hold(step, &key("hold"), *hold, call.fields(number), cast).await?;
                 self.ledger.set_test_clock(step.at + Duration::seconds(4)).await?;
-                self.post(step, &key("release"), gateway, Verb::Release { hold: id }, CallFields::default(), None, cast).await?;
+                self.post(
+                    step,
+                    &key("release"),
+                    gateway,
+                    Verb::Release { hold: id },
+                    CallFields::default(),
+                    None,
+                    cast,
+                )
+                .await?;
             }
             Act::Refund { reason } => {
                 if let Some(seq) = cast.charges[step.account] {
                     let verb = Verb::Refund { seq, amount: None };
-                    self.post(step, &key("refund"), cast.support.clone(), verb, CallFields::default(), Some(reason), cast).await?;
+                    self.post(
+                        step,
+                        &key("refund"),
+                        cast.support.clone(),
+                        verb,
+                        CallFields::default(),
+                        Some(reason),
+                        cast,
+                    )
+                    .await?;
                 }
             }
             Act::Goodwill { amount, reason } => {
-                let verb = Verb::Adjust { id: GrantId::new(step.at), amount: *amount, code: ReasonCode::Goodwill, pool: None, expires: Expiry::Policy };
-                self.post(step, &key("goodwill"), cast.support.clone(), verb, CallFields::default(), Some(reason), cast).await?;
+                let verb = Verb::Adjust {
+                    id: GrantId::new(step.at),
+                    amount: *amount,
+                    code: ReasonCode::Goodwill,
+                    pool: None,
+                    expires: Expiry::Policy,
+                };
+                self.post(
+                    step,
+                    &key("goodwill"),
+                    cast.support.clone(),
+                    verb,
+                    CallFields::default(),
+                    Some(reason),
+                    cast,
+                )
+                .await?;
             }
             Act::Mark { marker, job } => {
                 let fields = CallFields { job_id: Some((*job).to_owned()), ..CallFields::default() };
-                self.post(step, &key("mark"), gateway, Verb::Mark { marker: *marker }, fields, None, cast).await?;
+                self.post(step, &key("mark"), gateway, Verb::Mark { marker: *marker }, fields, None, cast)
+                    .await?;
             }
         }
         Ok(())
@@ -198,22 +281,49 @@ impl Loader<'_> {
             time_zone: customer.time_zone.to_owned(),
         };
         let command = command(AccountId::new(step.at), key, Actor::api_key("demo-gateway"), verb);
-        let posted = self.ledger.open(command, &Map::new()).await.map_err(|error| DemoError::Post { step: key.to_owned(), error })?;
+        let posted = self
+            .ledger
+            .submit(command)
+            .await
+            .map_err(|error| DemoError::Post { step: key.to_owned(), error })?;
         cast.entries += 1;
         posted.set.main().map(|entry| entry.account).ok_or_else(|| DemoError::NoEntry(key.to_owned()))
     }
 
     /// A call as a service makes it: a hold, some seconds of work, the true price.
-    async fn call(&self, number: usize, step: &Step, (hold, settle): (ledger::Credits, ledger::Credits), call: &Call, cast: &mut Cast) -> Result<(), DemoError> {
+    async fn call(
+        &self,
+        number: usize,
+        step: &Step,
+        (hold, settle): (ledger::Credits, ledger::Credits),
+        call: &Call,
+        cast: &mut Cast,
+    ) -> Result<(), DemoError> {
         let id = self.hold(step, &format!("demo-{number}-hold"), hold, call.fields(number), cast).await?;
         self.ledger.set_test_clock(step.at + Duration::seconds(call.seconds)).await?;
         let fields = CallFields { request_ref: call.fields(number).request_ref, ..CallFields::default() };
         let verb = Verb::Settle { hold: id, amount: settle };
-        self.post(step, &format!("demo-{number}-settle"), Actor::api_key("demo-gateway"), verb, fields, None, cast).await?;
+        self.post(
+            step,
+            &format!("demo-{number}-settle"),
+            Actor::api_key("demo-gateway"),
+            verb,
+            fields,
+            None,
+            cast,
+        )
+        .await?;
         Ok(())
     }
 
-    async fn hold(&self, step: &Step, key: &str, amount: ledger::Credits, fields: CallFields, cast: &mut Cast) -> Result<HoldId, DemoError> {
+    async fn hold(
+        &self,
+        step: &Step,
+        key: &str,
+        amount: ledger::Credits,
+        fields: CallFields,
+        cast: &mut Cast,
+    ) -> Result<HoldId, DemoError> {
         let verb = Verb::Hold { id: HoldId::new(step.at), amount, expires_in_s: None };
         let posted = self.post(step, key, Actor::api_key("demo-gateway"), verb, fields, None, cast).await?;
         posted.set.main().and_then(|entry| entry.hold).ok_or_else(|| DemoError::NoEntry(key.to_owned()))
@@ -236,7 +346,11 @@ impl Loader<'_> {
     }
 
     async fn submit(&self, command: Command, key: &str, cast: &mut Cast) -> Result<Posted, DemoError> {
-        let posted = self.ledger.submit(command).await.map_err(|error| DemoError::Post { step: key.to_owned(), error })?;
+        let posted = self
+            .ledger
+            .submit(command)
+            .await
+            .map_err(|error| DemoError::Post { step: key.to_owned(), error })?;
         cast.entries += u64::try_from(posted.set.entries.len()).unwrap_or(0);
         Ok(posted)
     }
@@ -245,7 +359,11 @@ impl Loader<'_> {
     async fn leave_open_hold(&self, cast: &mut Cast) -> Result<(), DemoError> {
         let now = self.ledger.now().await?;
         let call = Call { model: "chat-large", member: "m-oak", seconds: 0 };
-        let verb = Verb::Hold { id: HoldId::new(now), amount: ledger::Credits::whole(18), expires_in_s: Some(3_600) };
+        let verb = Verb::Hold {
+            id: HoldId::new(now),
+            amount: ledger::Credits::whole(18),
+            expires_in_s: Some(3_600),
+        };
         let command = command(cast.accounts[0], "demo-running", Actor::api_key("demo-gateway"), verb);
         self.submit(Command { call: call.fields(9_999), ..command }, "demo-running", cast).await?;
         Ok(())
@@ -264,13 +382,26 @@ impl Loader<'_> {
     }
 
     /// A login with a fresh password. One that an interrupted loading left gets a new password, since nobody saw the first.
-    async fn login(&self, role: Role, email: &str, accounts: Vec<AccountId>) -> Result<(User, Login), DemoError> {
+    async fn login(
+        &self,
+        role: Role,
+        email: &str,
+        accounts: Vec<AccountId>,
+    ) -> Result<(User, Login), DemoError> {
         let new = NewUser { email: email.to_owned(), role, accounts, password: NewPassword::Generated };
         let (user, password) = match self.access.create_user(new, self.now).await {
             Ok(created) => (created.user, created.generated_password),
             Err(CreateUserError::EmailTaken) => {
-                let user = self.access.user_by_email(email).await?.ok_or(DemoError::Login(CreateUserError::EmailTaken))?;
-                let password = self.access.set_password(user.id, NewPassword::Generated).await.map_err(DemoError::Login)?;
+                let user = self
+                    .access
+                    .user_by_email(email)
+                    .await?
+                    .ok_or(DemoError::Login(CreateUserError::EmailTaken))?;
+                let password = self
+                    .access
+                    .set_password(user.id, NewPassword::Generated)
+                    .await
+                    .map_err(DemoError::Login)?;
                 (user, password)
             }
             Err(error) => return Err(DemoError::Login(error)),

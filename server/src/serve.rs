@@ -36,12 +36,18 @@ pub enum ServeError {
 pub fn router(state: AppState) -> Router {
     let api =
         v1::routes(state.config.test_clock).route("/live", get(http::live)).route("/ready", get(http::ready));
-    let panics = state.metrics.clone();
-    api.merge(site(&state))
-        .layer(CatchPanicLayer::custom(move |_| {
-            panics.count_panic();
-            problem::internal().into_response()
-        }))
+    outermost(api.merge(site(&state)), state)
+}
+
+/// The layers around everything: a panic becomes a problem document, and every answer gets its id and headers.
+pub fn outermost(routes: Router<AppState>, state: AppState) -> Router {
+    let counted = state.clone();
+    let panicked = move |_| {
+        counted.metrics.count_panic();
+        problem::internal().into_response()
+    };
+    routes
+        .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(state.clone(), security::finish))
         .with_state(state)
 }
@@ -113,10 +119,10 @@ async fn sweep(state: AppState, stopped: watch::Receiver<bool>) {
         match state.access.sweep(machine_now()).await {
             Ok(0) => {}
             Ok(rows) => {
-                tracing::debug!(sweep.rows = rows, "ended sessions and old sign-in counters were deleted")
+                tracing::debug!(sweep.rows = rows, "ended sessions and old sign-in counters were deleted");
             }
             Err(error) => {
-                tracing::warn!(error.message = %error, "ended sessions could not be deleted; the next sweep tries again")
+                tracing::warn!(error.message = %error, "ended sessions could not be deleted; the next sweep tries again");
             }
         }
     }

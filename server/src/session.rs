@@ -23,6 +23,12 @@ pub struct PgSessionStore {
     access: Access,
 }
 
+impl PgSessionStore {
+    pub fn new(access: Access) -> PgSessionStore {
+        PgSessionStore { access }
+    }
+}
+
 impl fmt::Debug for PgSessionStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PgSessionStore")
@@ -37,7 +43,7 @@ pub fn cookie_name(http: &HttpSettings) -> &'static str {
 /// The cookie lives as long as the browser's own session; when the session ends is the store's decision.
 /// Lax, so that a link from a mail finds its reader signed in; see [`crate::security`] for the other half.
 pub fn layer(access: Access, http: &HttpSettings) -> SessionManagerLayer<PgSessionStore> {
-    SessionManagerLayer::new(PgSessionStore { access })
+    SessionManagerLayer::new(PgSessionStore::new(access))
         .with_name(cookie_name(http))
         .with_secure(http.is_https())
         .with_http_only(true)
@@ -51,7 +57,7 @@ fn digest(id: &Id) -> SessionDigest {
 }
 
 /// The session layer logs what it is told; it is told no more than this.
-fn backend(error: AccessError) -> Error {
+fn backend(error: &AccessError) -> Error {
     Error::Backend(error.to_string())
 }
 
@@ -60,7 +66,12 @@ impl SessionStore for PgSessionStore {
     async fn create(&self, record: &mut Record) -> Result<()> {
         let data: Map<_, _> = record.data.clone().into_iter().collect();
         for _ in 0..ID_TRIES {
-            if self.access.create_session(&digest(&record.id), &data, machine_now()).await.map_err(backend)? {
+            if self
+                .access
+                .create_session(&digest(&record.id), &data, machine_now())
+                .await
+                .map_err(|error| backend(&error))?
+            {
                 return Ok(());
             }
             record.id = Id::default();
@@ -70,11 +81,15 @@ impl SessionStore for PgSessionStore {
 
     async fn save(&self, record: &Record) -> Result<()> {
         let data: Map<_, _> = record.data.clone().into_iter().collect();
-        self.access.save_session(&digest(&record.id), &data, machine_now()).await.map_err(backend)
+        self.access
+            .save_session(&digest(&record.id), &data, machine_now())
+            .await
+            .map_err(|error| backend(&error))
     }
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
-        let loaded = self.access.load_session(&digest(id), machine_now()).await.map_err(backend)?;
+        let loaded =
+            self.access.load_session(&digest(id), machine_now()).await.map_err(|error| backend(&error))?;
         let Some(loaded) = loaded else { return Ok(None) };
         let expiry_date = OffsetDateTime::from_unix_timestamp(loaded.ends_at.timestamp())
             .map_err(|error| Error::Decode(error.to_string()))?;
@@ -82,6 +97,6 @@ impl SessionStore for PgSessionStore {
     }
 
     async fn delete(&self, id: &Id) -> Result<()> {
-        self.access.delete_session(&digest(id)).await.map_err(backend)
+        self.access.delete_session(&digest(id)).await.map_err(|error| backend(&error))
     }
 }

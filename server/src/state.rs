@@ -1,5 +1,6 @@
 //! What every handler shares. Cheap to clone.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
@@ -16,15 +17,18 @@ use crate::http::metrics::Metrics;
 use crate::security::RequestIds;
 
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<Shared>);
+
+/// One allocation for all of it: every request clones the handle more than once.
+pub struct Shared {
     pub ledger: Ledger,
     pub access: Access,
     pub pool: PgPool,
-    pub config: Arc<Config>,
+    pub config: Config,
     pub leptos_options: LeptosOptions,
-    pub metrics: Arc<Metrics>,
-    pub request_ids: Arc<RequestIds>,
-    pub site: Arc<Site>,
+    pub metrics: Metrics,
+    pub request_ids: RequestIds,
+    pub site: Site,
 }
 
 impl AppState {
@@ -34,16 +38,16 @@ impl AppState {
             session_ends: config.sessions.into(),
         };
         let site = Site::load(&config.leptos.site_root, &config.leptos.output_name);
-        AppState {
+        AppState(Arc::new(Shared {
             access: Access::new(pool.clone(), options),
             ledger,
             pool,
             leptos_options: config.leptos.clone(),
-            config: Arc::new(config),
-            metrics: Arc::default(),
-            request_ids: Arc::new(RequestIds::new()),
-            site: Arc::new(site),
-        }
+            config,
+            metrics: Metrics::default(),
+            request_ids: RequestIds::new(),
+            site,
+        }))
     }
 
     /// The path of the built stylesheet, if there is one.
@@ -54,6 +58,14 @@ impl AppState {
     /// What pages are told of this instance.
     pub fn instance(&self) -> Instance {
         Instance { test_clock: self.config.test_clock, base_url: self.config.http.base_url.clone() }
+    }
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
     }
 }
 

@@ -183,7 +183,7 @@ impl ApiKeyProof {
 
 /// A key and its owner, as stored.
 pub(super) struct StoredKey {
-    pub secret_digest: Vec<u8>,
+    pub secret_digest: [u8; 32],
     pub scopes: Vec<Scope>,
     pub owner: UserId,
     pub role: Role,
@@ -237,18 +237,17 @@ impl Access {
     /// `bearer` is what stands after `Bearer `. Reads the database at most about once a second for a key.
     pub async fn check_key(&self, bearer: &str, now: DateTime<Utc>) -> Result<Arc<ApiKeyProof>, KeyError> {
         let (id, secret) = parts(bearer).ok_or(KeyError::Bad)?;
-        let offered = digest(secret);
         let known = match self.keys.get(id) {
             Some(known) => known,
             None => self.read_key(id).await?.ok_or(KeyError::Bad)?,
         };
-        let is_right = bool::from(known.secret_digest.as_slice().ct_eq(offered.as_slice()));
+        let is_right = bool::from(known.secret_digest.ct_eq(&digest(secret)));
         let is_valid_now = known.proof.expires_at.is_none_or(|end| now < end);
-        if is_right && is_valid_now { Ok(known.proof) } else { Err(KeyError::Bad) }
+        if is_right && is_valid_now { Ok(Arc::clone(&known.proof)) } else { Err(KeyError::Bad) }
     }
 
     /// One reader at a time: when a key's second is over, its other callers wait for the first one's answer.
-    async fn read_key(&self, id: &str) -> Result<Option<Known>, AccessError> {
+    async fn read_key(&self, id: &str) -> Result<Option<Arc<Known>>, AccessError> {
         let _reading = self.keys.reading.lock().await;
         if let Some(known) = self.keys.get(id) {
             return Ok(Some(known));
@@ -263,15 +262,14 @@ impl Access {
             scopes: stored.scopes.into_iter().collect(),
             expires_at: stored.expires_at,
         };
-        let known = Known { secret_digest: stored.secret_digest, proof: Arc::new(proof), read_at };
-        self.keys.put(id, known.clone());
+        let known = Arc::new(Known { secret_digest: stored.secret_digest, proof: Arc::new(proof), read_at });
+        self.keys.put(id, Arc::clone(&known));
         Ok(Some(known))
     }
 }
 
-#[derive(Clone)]
 struct Known {
-    secret_digest: Vec<u8>,
+    secret_digest: [u8; 32],
     proof: Arc<ApiKeyProof>,
     read_at: Instant,
 }
@@ -279,17 +277,17 @@ struct Known {
 /// Keys that were read within [`KNOWN_FOR`]. Holds only keys that exist, so it cannot be flooded.
 #[derive(Default)]
 pub(super) struct KeyCache {
-    known: RwLock<HashMap<String, Known>>,
+    known: RwLock<HashMap<String, Arc<Known>>>,
     reading: Mutex<()>,
 }
 
 impl KeyCache {
-    fn get(&self, id: &str) -> Option<Known> {
+    fn get(&self, id: &str) -> Option<Arc<Known>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(id).filter(|known| known.read_at.elapsed() < KNOWN_FOR).cloned()
     }
 
-    fn put(&self, id: &str, key: Known) {
+    fn put(&self, id: &str, key: Arc<Known>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, known| known.read_at.elapsed() < KNOWN_FOR);
         known.insert(id.to_owned(), key);

@@ -207,7 +207,10 @@ pub(super) async fn valid_key(pool: &PgPool, id: &str) -> Result<Option<StoredKe
     .await?;
     row.map(|row| {
         Ok(StoredKey {
-            secret_digest: row.secret_digest,
+            secret_digest: row
+                .secret_digest
+                .try_into()
+                .map_err(|_| unknown_word("api_keys.secret_digest"))?,
             scopes: scopes(&row.scopes)?,
             owner: UserId(row.owner_id),
             role: role(&row.role)?,

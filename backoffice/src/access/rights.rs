@@ -56,11 +56,22 @@ pub enum PageAccess {
     Needs(Right),
 }
 
-/// Every page, by its path. A page without a row fails a test.
+/// Every page, export and server function, by its path. One without a row fails a test.
 pub const PAGES: &[(&str, PageAccess)] = &[
     ("/login", PageAccess::Anyone),
+    ("/api/sign_in", PageAccess::Anyone),
+    ("/api/sign_out", PageAccess::Anyone),
+    ("/api/set_theme", PageAccess::Anyone),
     ("/", PageAccess::SignedIn),
+    ("/api/load_balance", PageAccess::Needs(Right::ReadAccount)),
     ("/history", PageAccess::Needs(Right::ReadAccount)),
+    ("/history/{seq}", PageAccess::Needs(Right::ReadAccount)),
+    ("/history.csv", PageAccess::Needs(Right::ReadAccount)),
+    ("/accounts", PageAccess::Needs(Right::ListAccounts)),
+    ("/accounts/{id}", PageAccess::Needs(Right::ReadAccount)),
+    ("/accounts/{id}/history", PageAccess::Needs(Right::ReadAccount)),
+    ("/accounts/{id}/history/{seq}", PageAccess::Needs(Right::ReadAccount)),
+    ("/accounts/{id}/history.csv", PageAccess::Needs(Right::ReadAccount)),
 ];
 
 /// What an API route asks of the key.

@@ -39,6 +39,11 @@ impl Ends {
         Duration::seconds(i64::from(idle_s))
     }
 
+    /// Of a new session whose role is not known yet; what it really is, is asked when it is loaded.
+    fn latest(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        self.end(None, now, now).max(self.end(Some(Role::Admin), now, now))
+    }
+
     fn end(&self, role: Option<Role>, created_at: DateTime<Utc>, seen_at: DateTime<Utc>) -> DateTime<Utc> {
         (seen_at + self.idle(role)).min(created_at + Duration::seconds(i64::from(self.absolute_s)))
     }
@@ -88,7 +93,7 @@ impl Access {
         data: &Map<String, Value>,
         now: DateTime<Utc>,
     ) -> Result<bool, AccessError> {
-        let ends_at = self.options.session_ends.end(None, now, now);
+        let ends_at = self.options.session_ends.latest(now);
         repo::insert_session(&self.pool, digest, &Columns::of(data), now, ends_at).await
     }
 

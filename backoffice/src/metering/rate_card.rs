@@ -15,6 +15,8 @@ use super::price::ModelPrice;
 
 /// The map's documentation of itself, which looks like a model priced at 0.
 const DOCUMENTATION_ENTRY: &str = "sample_spec";
+/// A shorter common beginning says nothing.
+const LIKE_BYTES_MIN: usize = 3;
 
 /// Prices by model name, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,10 +54,17 @@ impl RateCard {
         Ok(card)
     }
 
-    /// Models whose names are most like `name`, for an error message: those that contain it, shortest first.
+    /// Names that `name` may have been meant to be, for an error message: those that begin as it does for longest, and
+    /// of these the shortest.
     pub fn like(&self, name: &str, most: usize) -> Vec<&str> {
-        let mut names: Vec<&str> =
-            self.models.keys().map(String::as_str).filter(|known| known.contains(name)).collect();
+        let common =
+            |known: &str| known.bytes().zip(name.bytes()).take_while(|(known, asked)| known == asked).count();
+        let longest = self.models.keys().map(|known| common(known)).max().unwrap_or(0);
+        if longest < LIKE_BYTES_MIN {
+            return Vec::new();
+        }
+        let names = self.models.keys().map(String::as_str);
+        let mut names: Vec<&str> = names.filter(|known| common(known) == longest).collect();
         names.sort_by_key(|known| known.len());
         names.truncate(most);
         names
@@ -165,6 +174,16 @@ mod tests {
         assert_eq!(card.skipped.len(), 1);
         assert!(RateCard::parse("[]").is_err());
         assert!(RateCard::parse("{").is_err());
+    }
+
+    #[test]
+    fn a_mistyped_name_finds_those_that_begin_like_it() {
+        let entry = r#"{"input_cost_per_token": 1e-6}"#;
+        let map = format!(r#"{{"chat-small": {entry}, "chat-small-2": {entry}, "chat-large": {entry}}}"#);
+        let card = RateCard::parse(&map).unwrap();
+        assert_eq!(card.like("chat-smal", 3), ["chat-small", "chat-small-2"]);
+        assert_eq!(card.like("chat-small-turbo", 1), ["chat-small-2"]);
+        assert!(card.like("other", 3).is_empty());
     }
 
     // Counted with another JSON reader: 4,878 entries, one of them documentation, 932 without token prices.

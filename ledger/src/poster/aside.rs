@@ -107,7 +107,7 @@ impl Shared {
             }
             let (late, jobs): (Vec<Job>, Vec<Job>) =
                 jobs.into_iter().partition(|job| job.arrived.elapsed() >= ACCOUNT_WAIT);
-            late.into_iter().for_each(|job| job.answer(Err(PostError::Busy)));
+            late.into_iter().for_each(|job| job.answer_not_done(PostError::Busy));
             let Some(oldest) = jobs.iter().map(|job| job.arrived.elapsed()).max() else { continue };
             let wait = ACCOUNT_WAIT.saturating_sub(oldest);
             let locked = lane::work(&mut line, jobs, Locking::WaitFor(account, wait)).await;

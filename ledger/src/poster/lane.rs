@@ -51,23 +51,26 @@ impl Line {
             }
             // It may have been in the middle of its commit.
             Err(_) => {
-                Err(RoundFailure { error: StoreError::Lost(sqlx::Error::PoolTimedOut), in_doubt: true })
+                Err(RoundFailure { error: StoreError::Lost(sqlx::Error::PoolTimedOut), in_doubt: Some(Vec::new()) })
             }
         }
     }
 
     /// Runs a round until it has verdicts, until the database has stayed away too long, or until it must be halved.
-    async fn settle(&mut self, commands: &[&Command], locking: Locking) -> Settled {
+    /// What was decided in an attempt that may have been committed is marked on the jobs.
+    async fn settle(&mut self, jobs: &mut [Job], locking: Locking) -> Settled {
         let began = Instant::now();
-        let mut in_doubt = false;
         let mut conflicts = CONFLICT_WAITS_MS.iter();
         let mut losses: u32 = 0;
         loop {
-            let failure = match self.round(commands, locking).await {
+            let commands: Vec<&Command> = jobs.iter().map(|job| &job.command).collect();
+            let failure = match self.round(&commands, locking).await {
                 Ok(verdicts) => return Settled::Verdicts(verdicts),
                 Err(failure) => failure,
             };
-            in_doubt |= failure.in_doubt;
+            if let Some(decided) = &failure.in_doubt {
+                mark_doubt(jobs, decided);
+            }
             match failure.error {
                 StoreError::Locked => return Settled::StillLocked,
                 StoreError::Conflict(error) => match conflicts.next() {
@@ -80,7 +83,7 @@ impl Line {
                     }
                     losses += 1;
                     if began.elapsed() >= TRANSACTION_MAX {
-                        return Settled::Away { in_doubt };
+                        return Settled::Away;
                     }
                     sleep(jittered(u64::from(losses.min(10)) * 20)).await;
                 }
@@ -90,13 +93,20 @@ impl Line {
     }
 }
 
+/// After a commit that may or may not have happened: what this round decided is its own, even when the next attempt
+/// finds it in the journal.
+fn mark_doubt(jobs: &mut [Job], decided: &[bool]) {
+    for (place, job) in jobs.iter_mut().enumerate() {
+        job.in_doubt = true;
+        job.decided |= decided.get(place).copied().unwrap_or(false);
+    }
+}
+
 enum Settled {
     Verdicts(Vec<Verdict>),
     /// The one account of the round was not given in time.
     StillLocked,
-    Away {
-        in_doubt: bool,
-    },
+    Away,
     Failed(StoreError),
 }
 
@@ -159,8 +169,7 @@ pub(crate) async fn work(
         if jobs.is_empty() {
             continue;
         }
-        let commands: Vec<&Command> = jobs.iter().map(|job| &job.command).collect();
-        match line.settle(&commands, locking).await {
+        match line.settle(&mut jobs, locking).await {
             Settled::Verdicts(verdicts) => {
                 for (job, verdict) in jobs.into_iter().zip(verdicts) {
                     match verdict {
@@ -170,10 +179,7 @@ pub(crate) async fn work(
                 }
             }
             Settled::StillLocked => locked.extend(jobs.into_iter().map(|job| (job.command.account, job))),
-            Settled::Away { in_doubt } => {
-                let error = if in_doubt { PostError::OutcomeUnknown } else { PostError::DatabaseUnavailable };
-                jobs.into_iter().for_each(|job| job.answer(Err(error.clone())));
-            }
+            Settled::Away => jobs.into_iter().for_each(|job| job.answer_not_done(PostError::DatabaseUnavailable)),
             Settled::Failed(error) if jobs.len() == 1 => {
                 for job in jobs {
                     let answer = alone(&error, &job.command);

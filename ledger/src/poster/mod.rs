@@ -50,12 +50,23 @@ pub(crate) struct Job {
     pub command: Command,
     pub reply: oneshot::Sender<Answer>,
     pub arrived: Instant,
+    /// It was in a round that may have been committed, and whether that round decided it.
+    pub in_doubt: bool,
+    pub decided: bool,
 }
 
 impl Job {
     /// A caller that hung up no longer listens; its command stands all the same.
     pub(crate) fn answer(self, answer: Answer) {
-        drop(self.reply.send(answer));
+        // What this very command wrote in an attempt that ended in doubt is its first answer.
+        let own = |posted: Posted| Posted { replayed: posted.replayed && !self.decided, ..posted };
+        drop(self.reply.send(answer.map(own)));
+    }
+
+    /// Says that the command was not posted, unless that is not known.
+    pub(crate) fn answer_not_done(self, error: PostError) {
+        let error = if self.in_doubt { PostError::OutcomeUnknown } else { error };
+        self.answer(Err(error));
     }
 }
 
@@ -98,7 +109,7 @@ impl Poster {
     ) -> Result<oneshot::Receiver<Answer>, PostError> {
         let lane = &self.lanes[lane_of(&command, self.lanes.len())];
         let (reply, answer) = oneshot::channel();
-        let job = Job { command, reply, arrived: Instant::now() };
+        let job = Job { command, reply, arrived: Instant::now(), in_doubt: false, decided: false };
         match queue {
             Queue::Callers => lane.callers.try_send(job).map_err(|_| PostError::Overloaded)?,
             Queue::House => lane.house.send(job).await.map_err(|_| PostError::Overloaded)?,

@@ -28,7 +28,7 @@ use crate::refusal::{Missing, Refusal};
 use crate::service::{PostError, Posted};
 use crate::store::load::{self, States};
 use crate::store::lock::{self, Locked, Opening, PolicyCache};
-use crate::store::write::{self, AccountAfter, Outcome};
+use crate::store::write::{self, AccountAfter, Outcome, Profile};
 use crate::store::{StoreError, rows::inconsistent};
 
 /// How a round takes its account rows.
@@ -47,21 +47,22 @@ pub(crate) enum Verdict {
     Locked(AccountId),
 }
 
-/// Why a round has no verdicts. `in_doubt`: it may have been committed.
+/// Why a round has no verdicts. `in_doubt`: it may have been committed; for each command, whether it was decided here
+/// and not found as a replay, as far as that is known.
 pub(crate) struct RoundFailure {
     pub error: StoreError,
-    pub in_doubt: bool,
+    pub in_doubt: Option<Vec<bool>>,
 }
 
 impl From<StoreError> for RoundFailure {
     fn from(error: StoreError) -> RoundFailure {
-        RoundFailure { error, in_doubt: false }
+        RoundFailure { error, in_doubt: None }
     }
 }
 
 impl From<sqlx::Error> for RoundFailure {
     fn from(error: sqlx::Error) -> RoundFailure {
-        RoundFailure { error: error.into(), in_doubt: false }
+        RoundFailure { error: error.into(), in_doubt: None }
     }
 }
 
@@ -103,7 +104,7 @@ pub(crate) async fn run(
     if changed {
         transaction.commit().await.map_err(|error| {
             let error = StoreError::from(error);
-            let in_doubt = matches!(error, StoreError::Lost(_));
+            let in_doubt = matches!(error, StoreError::Lost(_)).then(|| desk.decided());
             RoundFailure { error, in_doubt }
         })?;
     } else {
@@ -177,6 +178,7 @@ struct Desk<'a> {
     decisions: Vec<(AccountId, Decision)>,
     salts: BTreeMap<(AccountId, Seq), [u8; 16]>,
     addresses: Vec<(AccountId, Seq, &'a str)>,
+    profiles: Vec<Profile<'a>>,
 }
 
 impl<'a> Desk<'a> {
@@ -188,6 +190,7 @@ impl<'a> Desk<'a> {
             decisions: Vec::with_capacity(commands.len()),
             salts: BTreeMap::new(),
             addresses: Vec::new(),
+            profiles: Vec::new(),
         }
     }
 
@@ -238,6 +241,9 @@ impl<'a> Desk<'a> {
         if let (Some(address), Some(main)) = (&command.source_address, decision.set.main()) {
             self.addresses.push((account, main.seq, address));
         }
+        if let Verb::Open { name, email, .. } = &command.verb {
+            self.profiles.push(Profile { account, name: name.as_deref(), email: email.as_deref(), metadata: chain::metadata_text(&command.words) });
+        }
         state.apply(&decision);
         self.decisions.push((account, decision));
         Ok(Slip::Decided(self.decisions.len() - 1))
@@ -275,8 +281,12 @@ impl<'a> Desk<'a> {
 
     /// What step 5 writes: entry sets in order, and the last state of what changed.
     fn outcome<'d>(&'d self, states: &'d States, before: &BTreeMap<AccountId, Seq>) -> Outcome<'d> {
-        let mut outcome =
-            Outcome { salts: self.salts.clone(), addresses: self.addresses.clone(), ..Outcome::default() };
+        let mut outcome = Outcome {
+            salts: self.salts.clone(),
+            addresses: self.addresses.clone(),
+            profiles: self.profiles.clone(),
+            ..Outcome::default()
+        };
         for (account, decision) in &self.decisions {
             let old = before.get(account).copied().unwrap_or_default();
             outcome.sets.push(&decision.set);
@@ -303,6 +313,11 @@ impl<'a> Desk<'a> {
             }
         }
         outcome
+    }
+
+    /// For each command, whether it was decided in this round.
+    fn decided(&self) -> Vec<bool> {
+        self.slips.iter().map(|slip| matches!(slip, Slip::Decided(_))).collect()
     }
 
     /// Accounts that this round inserted and that got no entry 1.

@@ -34,7 +34,6 @@ impl Database {
         PgPoolOptions::new()
             .max_connections(connections_max)
             .acquire_timeout(Duration::from_secs(8))
-            .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 let settings = settings.clone();
                 Box::pin(async move { connection.execute(AssertSqlSafe(settings)).await.map(|_| ()) })

@@ -1,7 +1,6 @@
 //! Policies, quotas, the test clock, profiles, erasure and the purge: what is asked for now and then.
 
 use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::StoreError;
@@ -113,27 +112,6 @@ pub(crate) async fn remove_test_clock(pool: &PgPool) -> Result<(), StoreError> {
 /// The instant a test clock stands at, if there is one.
 pub(crate) async fn test_clock(pool: &PgPool) -> Result<Option<DateTime<Utc>>, StoreError> {
     Ok(sqlx::query_scalar!("select now from test_clock").fetch_optional(pool).await?)
-}
-
-/// What people call an account; kept beside the journal.
-pub(crate) async fn set_profile(
-    pool: &PgPool,
-    account: AccountId,
-    name: Option<&str>,
-    email: Option<&str>,
-    metadata: &Map<String, Value>,
-) -> Result<(), StoreError> {
-    sqlx::query!(
-        "insert into account_profiles (account_id, name, email, metadata) values ($1, $2, $3, $4)
-        on conflict (account_id) do update set name = excluded.name, email = excluded.email, metadata = excluded.metadata",
-        account.0,
-        name,
-        email,
-        Value::Object(metadata.clone())
-    )
-    .execute(pool)
-    .await?;
-    Ok(())
 }
 
 /// Deletes all words of an account: texts with their salts, addresses, profile, reference. The chain still verifies.

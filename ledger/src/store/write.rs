@@ -30,12 +30,24 @@ pub(crate) struct Outcome<'a> {
     pub salts: BTreeMap<(AccountId, Seq), [u8; 16]>,
     /// Where calls came from, by entry.
     pub addresses: Vec<(AccountId, Seq, &'a str)>,
+    /// What people call the accounts that were opened.
+    pub profiles: Vec<Profile<'a>>,
     pub heads: BTreeMap<AccountId, AccountAfter<'a>>,
     pub grants_new: BTreeMap<(AccountId, GrantId), &'a Grant>,
     pub grants_changed: BTreeMap<(AccountId, GrantId), &'a Grant>,
     pub holds_new: BTreeMap<(AccountId, HoldId), &'a Hold>,
     pub holds_changed: BTreeMap<(AccountId, HoldId), &'a Hold>,
     pub signals: Vec<(AccountId, &'a Signal)>,
+}
+
+/// What people call an account; kept beside the journal, so that it can be erased.
+#[derive(Clone)]
+pub(crate) struct Profile<'a> {
+    pub account: AccountId,
+    pub name: Option<&'a str>,
+    pub email: Option<&'a str>,
+    /// JSON with sorted keys.
+    pub metadata: Option<String>,
 }
 
 /// An account's row after the round.
@@ -63,6 +75,9 @@ pub(crate) async fn write(connection: &mut PgConnection, outcome: &Outcome<'_>) 
     }
     if !outcome.addresses.is_empty() {
         addresses(connection, &outcome.addresses).await?;
+    }
+    if !outcome.profiles.is_empty() {
+        profiles(connection, &outcome.profiles).await?;
     }
     if !outcome.signals.is_empty() {
         signals(connection, &outcome.signals).await?;
@@ -563,6 +578,21 @@ async fn addresses(
         &addresses.iter().map(|(account, _, _)| account.0).collect::<Vec<_>>(),
         &addresses.iter().map(|(_, seq, _)| seq.0).collect::<Vec<_>>(),
         &addresses.iter().map(|(_, _, address)| (*address).to_owned()).collect::<Vec<_>>()
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn profiles(connection: &mut PgConnection, profiles: &[Profile<'_>]) -> Result<(), StoreError> {
+    let texts = |pick: fn(&Profile<'_>) -> Option<String>| profiles.iter().map(pick).collect::<Vec<_>>();
+    sqlx::query!(
+        "insert into account_profiles (account_id, name, email, metadata)
+        select a, n, e, coalesce(m, '{}')::jsonb from unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) as p(a, n, e, m)",
+        &profiles.iter().map(|profile| profile.account.0).collect::<Vec<_>>(),
+        &texts(|profile| profile.name.map(str::to_owned)) as &[Option<String>],
+        &texts(|profile| profile.email.map(str::to_owned)) as &[Option<String>],
+        &texts(|profile| profile.metadata.clone()) as &[Option<String>]
     )
     .execute(connection)
     .await?;

@@ -15,12 +15,14 @@ use super::output::{Form, grouped};
 #[derive(clap::Subcommand, Debug)]
 pub enum Command {
     /// Show an account, or change its state
-    #[command(after_help = "States: open; read-only and blocked take no new charges and holds; closed. What ends,
+    #[command(
+        after_help = "States: open; read-only and blocked take no new charges and holds; closed. What ends,
 corrects or gives back goes on in every state.
 
 Examples:
   daybook account state ref:cust-42
-  daybook account state ref:cust-42 blocked --reason 'card stolen' --by sam@example.org")]
+  daybook account state ref:cust-42 blocked --reason 'card stolen' --by sam@example.org"
+    )]
     State(State),
     /// Point an account at another policy
     #[command(after_help = "Example:\n  daybook account policy ref:cust-42 generous --by fin@example.org")]
@@ -62,7 +64,8 @@ pub struct Why {
 }
 
 fn parse_status(text: &str) -> Result<AccountStatus, String> {
-    AccountStatus::parse(&text.replace('-', "_")).ok_or_else(|| "one of open, read-only, blocked, closed".to_owned())
+    AccountStatus::parse(&text.replace('-', "_"))
+        .ok_or_else(|| "one of open, read-only, blocked, closed".to_owned())
 }
 
 pub async fn run(command: Command, common: &Common) -> Result<Exit, Failure> {
@@ -86,7 +89,9 @@ async fn state(args: State, instance: &Instance) -> Result<(), Failure> {
 async fn policy(args: Policy, instance: &Instance) -> Result<(), Failure> {
     let account = instance.account(&args.account).await?;
     let policy = instance.ledger.policy(&args.policy).await?;
-    let policy = policy.ok_or_else(|| Failure::new(format!("there is no policy {}", args.policy), "see `daybook policy show`"))?;
+    let policy = policy.ok_or_else(|| {
+        Failure::new(format!("there is no policy {}", args.policy), "see `daybook policy show`")
+    })?;
     change(instance, account, Verb::SetPolicy { policy }, &args.why).await?;
     print(instance, account, args.why.json).await
 }
@@ -123,7 +128,8 @@ fn shown(view: &AccountView) -> Value {
 }
 
 fn described(view: &AccountView) -> String {
-    let reference = view.external_ref.as_deref().map(|reference| format!(" ref:{reference}")).unwrap_or_default();
+    let reference =
+        view.external_ref.as_deref().map(|reference| format!(" ref:{reference}")).unwrap_or_default();
     let money = &view.balance;
     format!(
         "{}{reference}\nstate {}, policy {}\navailable {}  held {}  debt {}",

@@ -41,8 +41,13 @@ pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
 }
 
 /// Loads and shows the logins; whether there was room for it.
-pub async fn load_if_empty(instance: &Instance, clock_after: ClockAfter, shown: Shown) -> Result<bool, Failure> {
-    let loader = Loader { ledger: &instance.ledger, access: &instance.access, now: machine_now(), clock_after };
+pub async fn load_if_empty(
+    instance: &Instance,
+    clock_after: ClockAfter,
+    shown: Shown,
+) -> Result<bool, Failure> {
+    let loader =
+        Loader { ledger: &instance.ledger, access: &instance.access, now: machine_now(), clock_after };
     if !loader.is_empty().await.map_err(of_demo)? {
         return Ok(false);
     }
@@ -55,14 +60,19 @@ pub async fn load_if_empty(instance: &Instance, clock_after: ClockAfter, shown: 
     bar.finish_and_clear();
     match shown {
         Shown::Words => line(&in_words(&demo))?,
-        Shown::Json => line(&output::json(&json!({"loaded": true, "logins": demo.logins, "accounts": demo.accounts, "entries": demo.entries}))?)?,
+        Shown::Json => line(&output::json(
+            &json!({"loaded": true, "logins": demo.logins, "accounts": demo.accounts, "entries": demo.entries}),
+        )?)?,
     }
     Ok(true)
 }
 
 fn in_words(demo: &Demo) -> String {
     let accounts = demo.accounts.iter().map(|account| account.name).collect::<Vec<_>>().join(", ");
-    let mut text = format!("Demo data: {} entries for {accounts}.\nDemo logins, shown this once:", grouped_count(demo.entries));
+    let mut text = format!(
+        "Demo data: {} entries for {accounts}.\nDemo logins, shown this once:",
+        grouped_count(demo.entries)
+    );
     for login in &demo.logins {
         text.push_str(&format!("\n  {:<9} {:<24} {}", login.role.as_str(), login.email, login.password));
     }
@@ -74,6 +84,9 @@ fn of_demo(error: DemoError) -> Failure {
         DemoError::Access(error) => error.into(),
         DemoError::Read(error) => error.into(),
         DemoError::Page(error) => error.into(),
-        other => Failure::new(format!("the demo data cannot be loaded: {other}"), "load it into a fresh, empty database"),
+        other => Failure::new(
+            format!("the demo data cannot be loaded: {other}"),
+            "load it into a fresh, empty database",
+        ),
     }
 }

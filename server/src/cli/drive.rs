@@ -122,7 +122,8 @@ struct Report {
     entries_read: u64,
     /// The first thing in the journal, as read back over HTTP, that does not hang together.
     fault: Option<String>,
-    sending_ms: u64,
+    /// The whole run, reading back and verifying included.
+    took_ms: u64,
     /// Of our own database; absent for a server elsewhere.
     verify: Option<Verified>,
 }
@@ -146,7 +147,8 @@ pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
     let began = Instant::now();
     let (outcome, verified) = match (&args.url, &args.key) {
         (Some(url), Some(key)) => {
-            let target = Target { url: url.trim_end_matches('/').to_owned(), key: key.clone(), is_local: false };
+            let target =
+                Target { url: url.trim_end_matches('/').to_owned(), key: key.clone(), is_local: false };
             (send(Arc::clone(&prepared), target).await?, None)
         }
         _ => {
@@ -161,7 +163,10 @@ pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
 
 fn prepare(args: &Args) -> Result<Prepared, Failure> {
     let calls = drive::read_trace(open(&args.trace)?).map_err(|error| {
-        Failure::usage(format!("{}: {error}", args.trace.display()), "give a CSV with the columns TIMESTAMP, ContextTokens, GeneratedTokens")
+        Failure::usage(
+            format!("{}: {error}", args.trace.display()),
+            "give a CSV with the columns TIMESTAMP, ContextTokens, GeneratedTokens",
+        )
     })?;
     let terms = Terms {
         price: read_price(&args.prices, &args.model)?,
@@ -179,39 +184,60 @@ fn prepare(args: &Args) -> Result<Prepared, Failure> {
 }
 
 fn open(path: &Path) -> Result<std::fs::File, Failure> {
-    std::fs::File::open(path).map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display()), "name a file that exists"))
+    std::fs::File::open(path).map_err(|error| {
+        Failure::usage(format!("{} cannot be read: {error}", path.display()), "name a file that exists")
+    })
 }
 
 fn read_price(path: &Path, model: &str) -> Result<ModelPrice, Failure> {
     use std::io::Read;
     let mut text = String::new();
     open(path)?.take(PRICES_BYTES_MAX).read_to_string(&mut text).map_err(|error| {
-        Failure::usage(format!("{} cannot be read: {error}", path.display()), "name a price map: JSON in UTF-8")
+        Failure::usage(
+            format!("{} cannot be read: {error}", path.display()),
+            "name a price map: JSON in UTF-8",
+        )
     })?;
     let card = RateCard::parse(&text).map_err(|error| {
-        Failure::usage(format!("{}: {error}", path.display()), "give a JSON object of models with input_cost_per_token and output_cost_per_token")
+        Failure::usage(
+            format!("{}: {error}", path.display()),
+            "give a JSON object of models with input_cost_per_token and output_cost_per_token",
+        )
     })?;
     if let Some(price) = card.models.get(model) {
         return Ok(*price);
     }
     if let Some(skipped) = card.skipped.iter().find(|skipped| skipped.model == model) {
-        return Err(Failure::usage(format!("{model} cannot price a call: {}", skipped.reason), "choose a model that is priced by the token"));
+        return Err(Failure::usage(
+            format!("{model} cannot price a call: {}", skipped.reason),
+            "choose a model that is priced by the token",
+        ));
     }
     let like = card.like(model, 3);
-    let remedy = if like.is_empty() { "choose a name that the price map has".to_owned() } else { format!("did you mean {}?", like.join(" or ")) };
+    let remedy = if like.is_empty() {
+        "choose a name that the price map has".to_owned()
+    } else {
+        format!("did you mean {}?", like.join(" or "))
+    };
     Err(Failure::usage(format!("the price map has no model {model}"), remedy))
 }
 
 fn of_price(error: PriceError, model: &str) -> Failure {
     match error {
-        PriceError::NoPrice(_) => Failure::usage(format!("{model}: {error}"), "choose a model that prices both input and output"),
-        PriceError::TooLong => Failure::usage(error.to_string(), "choose --credits-per-dollar with fewer digits"),
+        PriceError::NoPrice(_) => {
+            Failure::usage(format!("{model}: {error}"), "choose a model that prices both input and output")
+        }
+        PriceError::TooLong => {
+            Failure::usage(error.to_string(), "choose --credits-per-dollar with fewer digits")
+        }
     }
 }
 
 fn random_id() -> Result<String, Failure> {
     let mut bytes = [0; 4];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::new(format!("no random name can be made: {error}"), "give one with --run-id"))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(format!("no random name can be made: {error}"), "give one with --run-id")
+    })?;
     Ok(export::hex(&bytes))
 }
 
@@ -242,12 +268,20 @@ async fn run_here(prepared: &Arc<Prepared>, common: &Common) -> Result<(Outcome,
 }
 
 fn of_port(error: &std::io::Error) -> Failure {
-    Failure::new(format!("no port can be had on 127.0.0.1: {error}"), "see what uses them all, or give --url and --key")
+    Failure::new(
+        format!("no port can be had on 127.0.0.1: {error}"),
+        "see what uses them all, or give --url and --key",
+    )
 }
 
 /// The owner of temporary keys: a user nobody can sign in as, and who is disabled between runs.
 async fn owner(instance: &Instance) -> Result<User, Failure> {
-    let new = NewUser { email: OWNER_EMAIL.to_owned(), role: Role::Admin, accounts: Vec::new(), password: NewPassword::Generated };
+    let new = NewUser {
+        email: OWNER_EMAIL.to_owned(),
+        role: Role::Admin,
+        accounts: Vec::new(),
+        password: NewPassword::Generated,
+    };
     match instance.access.create_user(new, machine_now()).await {
         Ok(created) => Ok(created.user),
         Err(CreateUserError::EmailTaken) => {
@@ -256,7 +290,10 @@ async fn owner(instance: &Instance) -> Result<User, Failure> {
             Ok(user)
         }
         Err(CreateUserError::Unavailable(error)) => Err(error.into()),
-        Err(error) => Err(Failure::new(format!("no owner for the run's key can be made: {error}"), "give --url and --key")),
+        Err(error) => Err(Failure::new(
+            format!("no owner for the run's key can be made: {error}"),
+            "give --url and --key",
+        )),
     }
 }
 
@@ -269,7 +306,9 @@ async fn temporary_key(instance: &Instance, owner: &User) -> Result<(String, Str
         expires_at: Some(now + chrono::Duration::hours(KEY_HOURS)),
     };
     let created = instance.access.create_key(new, now).await;
-    let created = created.map_err(|error| Failure::new(format!("no key for the run can be made: {error}"), "give --url and --key"))?;
+    let created = created.map_err(|error| {
+        Failure::new(format!("no key for the run can be made: {error}"), "give --url and --key")
+    })?;
     Ok((created.key.id, created.bearer))
 }
 
@@ -287,7 +326,8 @@ async fn send(prepared: Arc<Prepared>, target: Target) -> Result<Outcome, Failur
     let _guard = StopOnDrop(Arc::clone(&stop));
     let sent = tokio::task::spawn_blocking(move || {
         let Prepared { plan, terms, run, threads } = &*prepared;
-        drive::run(plan, terms, run, &target, *threads, &stop, &Bars::default()).map_err(|error| of_drive(&error, &run.id))
+        drive::run(plan, terms, run, &target, *threads, &stop, &Bars::default())
+            .map_err(|error| of_drive(&error, &run.id))
     });
     sent.await.map_err(|error| Failure::new(format!("the run broke off: {error}"), "report this as a bug"))?
 }
@@ -296,7 +336,10 @@ fn of_drive(error: &DriveError, run_id: &str) -> Failure {
     if error.is_stopped() {
         return Failure::interrupted();
     }
-    Failure::new(format!("run {run_id}: {error}"), format!("see to what it names; --run-id {run_id} goes on where this run ended"))
+    Failure::new(
+        format!("run {run_id}: {error}"),
+        format!("see to what it names; --run-id {run_id} goes on where this run ended"),
+    )
 }
 
 /// A bar for each part of a run.
@@ -328,9 +371,17 @@ impl Drop for Bars {
     }
 }
 
-fn report(prepared: &Prepared, outcome: Outcome, verify: Option<Verified>, args: &Args, took: Duration) -> Result<Report, Failure> {
+fn report(
+    prepared: &Prepared,
+    outcome: Outcome,
+    verify: Option<Verified>,
+    args: &Args,
+    took: Duration,
+) -> Result<Report, Failure> {
     let Tally { above_hold, broken_off, timed_out, sent_again } = prepared.plan.tally();
-    let credits = |sum| Credits::exact(sum).map_err(|error| Failure::new(format!("a sum {error}"), "report this as a bug"));
+    let credits = |sum| {
+        Credits::exact(sum).map_err(|error| Failure::new(format!("a sum {error}"), "report this as a bug"))
+    };
     Ok(Report {
         run_id: prepared.run.id.clone(),
         seed: args.seed,
@@ -349,7 +400,7 @@ fn report(prepared: &Prepared, outcome: Outcome, verify: Option<Verified>, args:
         sums_agree: outcome.used == prepared.plan.expected,
         entries_read: outcome.entries,
         fault: outcome.fault,
-        sending_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         verify,
     })
 }
@@ -361,7 +412,10 @@ fn in_words(report: &Report) -> String {
         || format!("{} entries read back over HTTP, all hang together", grouped_count(report.entries_read)),
         |fault| format!("BROKEN, as read back over HTTP: {fault}"),
     );
-    let verify = report.verify.as_ref().map_or_else(|| "not run: the server is elsewhere; run `daybook verify` there".to_owned(), Verified::in_words);
+    let verify = report.verify.as_ref().map_or_else(
+        || "not run: the server is elsewhere; run `daybook verify` there".to_owned(),
+        Verified::in_words,
+    );
     format!(
         "run            {} (seed {}, faults {})\n\
          calls          {} on {} accounts, {} settled above their hold\n\

@@ -29,13 +29,18 @@ pub struct Args {
 
 pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
     if !args.yes {
-        return Err(Failure::usage("this would erase the customer's words and close the account out", "add --yes if that is meant"));
+        return Err(Failure::usage(
+            "this would erase the customer's words and close the account out",
+            "add --yes if that is meant",
+        ));
     }
     let instance = Instance::open(common, Schema::Check).await?;
     let account = instance.account(&args.account).await?;
     let actor = instance.actor(args.by.as_deref()).await?;
     instance.ledger.erase(account, actor).await?;
-    Form::of(args.json).print(&json!({"account": account, "erased": true}), || format!("The account {account} is erased."))?;
+    Form::of(args.json).print(&json!({"account": account, "erased": true}), || {
+        format!("The account {account} is erased.")
+    })?;
     instance.close().await;
     Ok(Exit::Ok)
 }

@@ -54,8 +54,30 @@ enum Sink {
 }
 
 const CSV_HEADER: [&str; 24] = [
-    "account", "seq", "kind", "amount", "moved", "available_after", "held_after", "debt_after", "occurred_at", "recorded_at", "effective_at",
-    "actor_kind", "actor_id", "actor_role", "member", "job_id", "model", "key_ref", "request_ref", "hold", "reverses", "reason", "metadata", "hash",
+    "account",
+    "seq",
+    "kind",
+    "amount",
+    "moved",
+    "available_after",
+    "held_after",
+    "debt_after",
+    "occurred_at",
+    "recorded_at",
+    "effective_at",
+    "actor_kind",
+    "actor_id",
+    "actor_role",
+    "member",
+    "job_id",
+    "model",
+    "key_ref",
+    "request_ref",
+    "hold",
+    "reverses",
+    "reason",
+    "metadata",
+    "hash",
 ];
 
 pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
@@ -117,7 +139,10 @@ impl Sink {
     fn open(args: &Args) -> Result<Sink, Failure> {
         let out: Box<dyn Write + Send> = match &args.out {
             Some(path) => Box::new(File::create(path).map_err(|error| {
-                Failure::new(format!("{} cannot be written: {error}", path.display()), "name a file in a folder that exists and that you may write to")
+                Failure::new(
+                    format!("{} cannot be written: {error}", path.display()),
+                    "name a file in a folder that exists and that you may write to",
+                )
             })?),
             None => Box::new(io::stdout()),
         };
@@ -135,7 +160,10 @@ impl Sink {
     fn write(&mut self, entry: &Entry) -> Result<(), Failure> {
         match self {
             Sink::Jsonl(out) => write_line(out, &shown(entry)),
-            Sink::Heads(out) => write_line(out, &json!({"account": entry.account, "seq": entry.seq, "hash": hex(&entry.hash)})),
+            Sink::Heads(out) => write_line(
+                out,
+                &json!({"account": entry.account, "seq": entry.seq, "hash": hex(&entry.hash)}),
+            ),
             Sink::Csv(out) => out.write_record(cells(entry)).map_err(of_csv),
         }
     }
@@ -185,7 +213,8 @@ fn cells(entry: &Entry) -> [String; 24] {
     let text = |text: &Option<String>| guarded(text.as_deref().unwrap_or_default());
     let time = |at: chrono::DateTime<chrono::Utc>| at.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
     let call = &entry.call;
-    let actor_kind = serde_json::to_value(entry.actor.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
+    let actor_kind =
+        serde_json::to_value(entry.actor.kind).ok().and_then(|kind| kind.as_str().map(str::to_owned));
     [
         entry.account.to_string(),
         entry.seq.to_string(),
@@ -209,7 +238,12 @@ fn cells(entry: &Entry) -> [String; 24] {
         entry.hold.map(|hold| hold.to_string()).unwrap_or_default(),
         entry.reverses.map(|seq| seq.to_string()).unwrap_or_default(),
         text(&entry.words.reason),
-        entry.words.metadata.as_ref().map(|metadata| Value::Object(metadata.clone()).to_string()).unwrap_or_default(),
+        entry
+            .words
+            .metadata
+            .as_ref()
+            .map(|metadata| Value::Object(metadata.clone()).to_string())
+            .unwrap_or_default(),
         hex(&entry.hash),
     ]
 }

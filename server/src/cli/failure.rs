@@ -55,7 +55,10 @@ impl Failure {
     }
 
     pub fn interrupted() -> Failure {
-        Failure { exit: Exit::Interrupted, ..Failure::new("interrupted", "run the same command again to go on") }
+        Failure {
+            exit: Exit::Interrupted,
+            ..Failure::new("interrupted", "run the same command again to go on")
+        }
     }
 
     /// A reader that closed its end, such as `head`, has what it wanted.
@@ -63,7 +66,10 @@ impl Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Failure { exit: Exit::Ok, ..Failure::new("", "") };
         }
-        Failure::new(format!("the output cannot be written: {error}"), "check the disk's free space and the file's rights")
+        Failure::new(
+            format!("the output cannot be written: {error}"),
+            "check the disk's free space and the file's rights",
+        )
     }
 
     pub fn database(detail: impl fmt::Display) -> Failure {
@@ -103,9 +109,15 @@ impl From<AccessError> for Failure {
 impl From<PostError> for Failure {
     fn from(error: PostError) -> Failure {
         match error {
-            PostError::Refused(refusal) => Failure::new(format!("refused: {refusal}"), "correct what it names; nothing was written"),
-            PostError::Busy | PostError::Overloaded => Failure::new(error.to_string(), "wait a moment and run the command again"),
-            PostError::OutcomeUnknown => Failure::new(error.to_string(), "look at the account before running the command again"),
+            PostError::Refused(refusal) => {
+                Failure::new(format!("refused: {refusal}"), "correct what it names; nothing was written")
+            }
+            PostError::Busy | PostError::Overloaded => {
+                Failure::new(error.to_string(), "wait a moment and run the command again")
+            }
+            PostError::OutcomeUnknown => {
+                Failure::new(error.to_string(), "look at the account before running the command again")
+            }
             PostError::DatabaseUnavailable | PostError::Internal => Failure::database(error),
         }
     }

@@ -1,6 +1,7 @@
 //! What a command works on: the configuration, the database (found or started), the ledger and the access room.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use backoffice::access::{Access, AccessOptions, User};
@@ -9,6 +10,7 @@ use ledger::command::Actor;
 use ledger::ids::AccountId;
 use server::config::{Config, Flags, Sources};
 use sqlx::PgPool;
+use tracing_subscriber::EnvFilter;
 
 use super::failure::Failure;
 use super::{Common, migrate};
@@ -40,8 +42,12 @@ pub struct Instance {
 
 /// Warnings and errors of the rooms below, on standard error.
 pub fn log_warnings() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
+    // A busy pool is no news to somebody who waits for a command.
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,sqlx::pool=error"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let subscriber = builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).finish();
+    // Somebody set one before: theirs is as good.
     drop(tracing::subscriber::set_global_default(subscriber));
 }
 
@@ -51,8 +57,9 @@ pub fn load_config(common: &Common, mut flags: Flags) -> Result<Config, Failure>
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     flags.database_url = common.database_url.clone();
-    Config::load(Sources { file: common.config.clone(), environment, flags })
-        .map_err(|error| Failure::usage(format!("the configuration is wrong: {error}"), "correct the setting that it names"))
+    Config::load(Sources { file: common.config.clone(), environment, flags }).map_err(|error| {
+        Failure::usage(format!("the configuration is wrong: {error}"), "correct the setting that it names")
+    })
 }
 
 /// Finds the database that the configuration names, or starts the private one.
@@ -80,7 +87,9 @@ async fn start_postgres(config: &Config) -> Result<daybook_postgres::Running, Fa
     let started = started.await.map_err(Failure::database)?;
     started.map_err(|error| {
         Failure::new(
-            format!("no database: DATABASE_URL is not set, and a private Postgres cannot be started: {error}"),
+            format!(
+                "no database: DATABASE_URL is not set, and a private Postgres cannot be started: {error}"
+            ),
             "install the Postgres server (Debian, Ubuntu: apt-get install postgresql), or set DATABASE_URL",
         )
     })
@@ -109,7 +118,10 @@ impl Instance {
         }
         let settings = &database.config.database;
         let store = ledger::Database::parse(&database.url, &settings.role).map_err(|error| {
-            Failure::usage(format!("DATABASE_URL cannot be read: {error}"), "give it as postgres://user:password@host/database")
+            Failure::usage(
+                format!("DATABASE_URL cannot be read: {error}"),
+                "give it as postgres://user:password@host/database",
+            )
         })?;
         let pool = store.pool(settings.connections_max);
         let ledger = Ledger::start(pool.clone(), store, ledger::poster::Options::default());
@@ -123,17 +135,27 @@ impl Instance {
             Some(reference) => self.ledger.account_by_ref(reference).await?,
             None => {
                 let id = text.parse::<AccountId>().map_err(|_| {
-                    Failure::usage(format!("{text:?} is no account"), "give an account's id, or ref: and your own reference, such as ref:cust-42")
+                    Failure::usage(
+                        format!("{text:?} is no account"),
+                        "give an account's id, or ref: and your own reference, such as ref:cust-42",
+                    )
                 })?;
                 self.ledger.account(id).await?.map(|account| account.id)
             }
         };
-        found.ok_or_else(|| Failure::new(format!("there is no account {text}"), "look it up on the Accounts page or with GET /v1/accounts?q="))
+        found.ok_or_else(|| {
+            Failure::new(
+                format!("there is no account {text}"),
+                "look it up on the Accounts page or with GET /v1/accounts?q=",
+            )
+        })
     }
 
     pub async fn user(&self, email: &str) -> Result<User, Failure> {
         let user = self.access.user_by_email(email).await?;
-        user.ok_or_else(|| Failure::new(format!("there is no user {email}"), "add one with `daybook user add`"))
+        user.ok_or_else(|| {
+            Failure::new(format!("there is no user {email}"), "add one with `daybook user add`")
+        })
     }
 
     /// Who is recorded as having done what the command does.

@@ -87,7 +87,8 @@ async fn create(args: Create, instance: &Instance) -> Result<(), Failure> {
     let created = instance.access.create_key(new, now).await.map_err(of_creation)?;
     let mut object = shown(&created.key);
     object["key"] = json!(created.bearer);
-    Form::of(args.json).print(&object, || format!("{}\nkey, shown this once: {}", described(&created.key), created.bearer))
+    Form::of(args.json)
+        .print(&object, || format!("{}\nkey, shown this once: {}", described(&created.key), created.bearer))
 }
 
 async fn list(args: List, instance: &Instance) -> Result<(), Failure> {
@@ -107,7 +108,8 @@ async fn revoke(args: Revoke, instance: &Instance) -> Result<(), Failure> {
     if !instance.access.revoke_key(&args.id, now).await? {
         return Err(Failure::new(format!("there is no live key {}", args.id), "see `daybook key list`"));
     }
-    Form::of(args.json).print(&json!({"id": args.id, "revoked_at": now}), || format!("The key {} is revoked.", args.id))
+    Form::of(args.json)
+        .print(&json!({"id": args.id, "revoked_at": now}), || format!("The key {} is revoked.", args.id))
 }
 
 fn shown(key: &ApiKey) -> Value {

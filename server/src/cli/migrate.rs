@@ -19,7 +19,9 @@ const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 /// Runs as the owner (DATABASE_OWNER_URL, else DATABASE_URL) and is safe to run twice, or from two places at once.
 /// The role that serves requests is created if the owner may; else the statement to run is printed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  daybook migrate\n  DATABASE_URL=postgres://owner@db/daybook daybook migrate --json")]
+#[command(
+    after_help = "Examples:\n  daybook migrate\n  DATABASE_URL=postgres://owner@db/daybook daybook migrate --json"
+)]
 pub struct Args {
     /// Print one JSON object
     #[arg(long)]
@@ -64,7 +66,10 @@ pub async fn check(database: &Database) -> Result<(), Failure> {
     if applied == MIGRATOR.iter().count() {
         return Ok(());
     }
-    Err(Failure::new("the database does not have this version's schema", "run `daybook migrate` and then the command again"))
+    Err(Failure::new(
+        "the database does not have this version's schema",
+        "run `daybook migrate` and then the command again",
+    ))
 }
 
 fn newest() -> i64 {
@@ -91,12 +96,18 @@ async fn applied(owner: &mut PgConnection) -> Result<usize, Failure> {
 /// The serving role must be there before the first migration gives it rights. Several databases of one cluster may be
 /// migrated at the same moment, hence the lock.
 async fn ensure_roles(owner: &mut PgConnection, config: &Config) -> Result<(), Failure> {
-    sqlx::query!("select pg_advisory_lock(hashtext('daybook.role'))").fetch_one(&mut *owner).await.map_err(Failure::database)?;
+    sqlx::query!("select pg_advisory_lock(hashtext('daybook.role'))")
+        .fetch_one(&mut *owner)
+        .await
+        .map_err(Failure::database)?;
     let mut ensured = ensure_role(owner, ledger::APP_ROLE).await;
     if ensured.is_ok() && config.database.role != ledger::APP_ROLE {
         ensured = ensure_role(owner, &config.database.role).await;
     }
-    sqlx::query!("select pg_advisory_unlock(hashtext('daybook.role'))").fetch_one(&mut *owner).await.map_err(Failure::database)?;
+    sqlx::query!("select pg_advisory_unlock(hashtext('daybook.role'))")
+        .fetch_one(&mut *owner)
+        .await
+        .map_err(Failure::database)?;
     ensured
 }
 
@@ -114,7 +125,11 @@ async fn ensure_role(owner: &mut PgConnection, role: &str) -> Result<(), Failure
     .map_err(Failure::database)?;
     match (state.exists, state.may_create) {
         (true, _) => Ok(()),
-        (false, true) => sqlx::raw_sql(AssertSqlSafe(state.create)).execute(&mut *owner).await.map(|_| ()).map_err(Failure::database),
+        (false, true) => sqlx::raw_sql(AssertSqlSafe(state.create))
+            .execute(&mut *owner)
+            .await
+            .map(|_| ())
+            .map_err(Failure::database),
         (false, false) => Err(Failure::new(
             format!("the role {role} is missing, and this login may not create roles"),
             format!("let an administrator run: {}; {};", state.create, state.grant),
@@ -138,7 +153,10 @@ async fn grant_role(owner: &mut PgConnection, config: &Config) -> Result<(), Fai
     for statement in [statements.login, statements.rights].into_iter().flatten() {
         let granted = sqlx::raw_sql(AssertSqlSafe(statement.clone())).execute(&mut *owner).await;
         granted.map_err(|error| {
-            Failure::new(format!("the role {role} cannot be used by this login: {error}"), format!("let an administrator run: {statement};"))
+            Failure::new(
+                format!("the role {role} cannot be used by this login: {error}"),
+                format!("let an administrator run: {statement};"),
+            )
         })?;
     }
     Ok(())

@@ -108,7 +108,12 @@ pub fn main() -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return report(&Failure::new(format!("no threads can be started: {error}"), "check the limits of this user")),
+        Err(error) => {
+            return report(&Failure::new(
+                format!("no threads can be started: {error}"),
+                "check the limits of this user",
+            ));
+        }
     };
     let ended = runtime.block_on(until_interrupted(cli));
     // Threads of a run that was interrupted see it at their next request; they are not worth waiting for.

@@ -33,7 +33,9 @@ impl Form {
 
 /// One line of JSON.
 pub fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| Failure::new(format!("the result cannot be written: {error}"), "report this as a bug"))
+    serde_json::to_string(value).map_err(|error| {
+        Failure::new(format!("the result cannot be written: {error}"), "report this as a bug")
+    })
 }
 
 /// Prints a line to standard output; `println!` would panic when its reader has gone.
@@ -50,7 +52,9 @@ pub fn note(text: &str) {
 /// A bar on standard error; nothing where that is no terminal.
 pub fn bar(what: &'static str, steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
-    let style = ProgressStyle::with_template("{msg:<26} [{bar:32}] {human_pos}/{human_len} {per_sec:>12} {eta:>5} left");
+    let style = ProgressStyle::with_template(
+        "{msg:<26} [{bar:32}] {human_pos}/{human_len} {per_sec:>12} {eta:>5} left",
+    );
     if let Ok(style) = style {
         bar.set_style(style.progress_chars("=> "));
     }
@@ -89,7 +93,12 @@ mod tests {
 
     #[test]
     fn amounts_show_thousands_and_all_six_places() {
-        for (text, shown) in [("2856.5337", "2,856.533700"), ("0", "0.000000"), ("-1234567.5", "-1,234,567.500000"), ("999.000001", "999.000001")] {
+        for (text, shown) in [
+            ("2856.5337", "2,856.533700"),
+            ("0", "0.000000"),
+            ("-1234567.5", "-1,234,567.500000"),
+            ("999.000001", "999.000001"),
+        ] {
             assert_eq!(grouped(text.parse().unwrap()), shown);
         }
         assert_eq!(grouped_count(8819_u64), "8,819");

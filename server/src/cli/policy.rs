@@ -84,9 +84,13 @@ async fn set(args: Set, common: &Common) -> Result<(), Failure> {
 async fn show(args: Show, common: &Common) -> Result<(), Failure> {
     let instance = Instance::open(common, Schema::Check).await?;
     let policies = instance.ledger.policies().await?;
-    let shown: Vec<&Policy> = policies.iter().filter(|policy| args.name.as_ref().is_none_or(|name| *name == policy.name)).collect();
+    let shown: Vec<&Policy> =
+        policies.iter().filter(|policy| args.name.as_ref().is_none_or(|name| *name == policy.name)).collect();
     if let (Some(name), true) = (&args.name, shown.is_empty()) {
-        return Err(Failure::new(format!("there is no policy {name}"), "see `daybook policy show`, or make it with `daybook policy set`"));
+        return Err(Failure::new(
+            format!("there is no policy {name}"),
+            "see `daybook policy show`, or make it with `daybook policy set`",
+        ));
     }
     shown.into_iter().try_for_each(|policy| print(policy, args.json))?;
     instance.close().await;
@@ -114,21 +118,33 @@ fn print(policy: &Policy, json: bool) -> Result<(), Failure> {
 }
 
 fn check_name(name: &str) -> Result<(), Failure> {
-    let is_taken = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+    let is_taken =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_taken) {
         return Ok(());
     }
-    Err(Failure::usage(format!("{name:?} cannot name a policy"), "use 1 to 64 lower-case letters, digits, _ and -"))
+    Err(Failure::usage(
+        format!("{name:?} cannot name a policy"),
+        "use 1 to 64 lower-case letters, digits, _ and -",
+    ))
 }
 
 fn with_rule(policy: Policy, rule: &str) -> Result<Policy, Failure> {
-    let (key, value) = rule
-        .split_once('=')
-        .ok_or_else(|| Failure::usage(format!("{rule:?} is no rule"), "write KEY=VALUE, as in promo=60d; see --help"))?;
-    let bad = |expected: &str| Failure::usage(format!("{key} cannot be {value:?}"), format!("give {expected}"));
-    let seconds = || u32::from_str(value).ok().filter(|s| (1..=SECONDS_MAX).contains(s)).ok_or_else(|| bad("whole seconds, 1 to 86400"));
-    let expiry = || parse_expiry(value).ok_or_else(|| bad("never, or days as 30d, months as 12mo, or rolling-12mo"));
-    let factor = || parse_factor(value).ok_or_else(|| bad("a decimal from 0 to 1000000 with at most 6 places"));
+    let (key, value) = rule.split_once('=').ok_or_else(|| {
+        Failure::usage(format!("{rule:?} is no rule"), "write KEY=VALUE, as in promo=60d; see --help")
+    })?;
+    let bad =
+        |expected: &str| Failure::usage(format!("{key} cannot be {value:?}"), format!("give {expected}"));
+    let seconds = || {
+        u32::from_str(value)
+            .ok()
+            .filter(|s| (1..=SECONDS_MAX).contains(s))
+            .ok_or_else(|| bad("whole seconds, 1 to 86400"))
+    };
+    let expiry =
+        || parse_expiry(value).ok_or_else(|| bad("never, or days as 30d, months as 12mo, or rolling-12mo"));
+    let factor =
+        || parse_factor(value).ok_or_else(|| bad("a decimal from 0 to 1000000 with at most 6 places"));
     Ok(match key {
         "hold_default_s" => Policy { hold_default_s: seconds()?, ..policy },
         "hold_lifetime_s" => Policy { hold_lifetime_s: seconds()?, ..policy },
@@ -140,7 +156,12 @@ fn with_rule(policy: Policy, rule: &str) -> Result<Policy, Failure> {
         "paid" => Policy { paid: expiry()?, ..policy },
         "multiplier" => Policy { multiplier: factor()?, ..policy },
         "estimate_factor" => Policy { estimate_factor: factor()?, ..policy },
-        _ => return Err(Failure::usage(format!("there is no rule {key:?}"), "see `daybook policy set --help` for the rules there are")),
+        _ => {
+            return Err(Failure::usage(
+                format!("there is no rule {key:?}"),
+                "see `daybook policy set --help` for the rules there are",
+            ));
+        }
     })
 }
 
@@ -148,7 +169,10 @@ fn with_rule(policy: Policy, rule: &str) -> Result<Policy, Failure> {
 fn checked(policy: Policy) -> Result<Policy, Failure> {
     if policy.hold_default_s > policy.hold_lifetime_s {
         return Err(Failure::usage(
-            format!("holds would last {} s by default and {} s at most", policy.hold_default_s, policy.hold_lifetime_s),
+            format!(
+                "holds would last {} s by default and {} s at most",
+                policy.hold_default_s, policy.hold_lifetime_s
+            ),
             "set hold_lifetime_s to at least hold_default_s",
         ));
     }
@@ -164,7 +188,8 @@ fn parse_expiry(text: &str) -> Option<ExpiryRule> {
     if text == "never" {
         return Some(ExpiryRule::Never);
     }
-    let number = |text: &str, most: u32| u32::from_str(text).ok().filter(|number| (1..=most).contains(number));
+    let number =
+        |text: &str, most: u32| u32::from_str(text).ok().filter(|number| (1..=most).contains(number));
     if let Some(months) = text.strip_prefix("rolling-").and_then(|rest| rest.strip_suffix("mo")) {
         return number(months, MONTHS_MAX).map(ExpiryRule::RollingMonths);
     }
@@ -193,7 +218,15 @@ mod tests {
 
     #[test]
     fn rules_are_read_and_the_others_stay() {
-        let policy = with(&["promo=60d", "paid=12mo", "trial=never", "overrun=cap", "multiplier=1.35", "hold_lifetime_s=7200"]).unwrap();
+        let policy = with(&[
+            "promo=60d",
+            "paid=12mo",
+            "trial=never",
+            "overrun=cap",
+            "multiplier=1.35",
+            "hold_lifetime_s=7200",
+        ])
+        .unwrap();
         let expected = Policy {
             promo: ExpiryRule::Days(60),
             paid: ExpiryRule::Months(12),
@@ -215,7 +248,19 @@ mod tests {
 
     #[test]
     fn a_bad_rule_is_a_usage_failure() {
-        for rule in ["promo", "promo=", "promo=0d", "promo=60", "promo=-1d", "overrun=half", "multiplier=1e3", "multiplier=-1", "hold_default_s=86401", "hold_default_s=7200", "name=x"] {
+        for rule in [
+            "promo",
+            "promo=",
+            "promo=0d",
+            "promo=60",
+            "promo=-1d",
+            "overrun=half",
+            "multiplier=1e3",
+            "multiplier=-1",
+            "hold_default_s=86401",
+            "hold_default_s=7200",
+            "name=x",
+        ] {
             assert_eq!(with(&[rule]).unwrap_err().exit, Exit::Usage, "{rule}");
         }
     }

@@ -13,7 +13,9 @@ use super::output::Form;
 /// reports and exported heads stay right. Nothing brings the entries back; `daybook erase` is what a person who wants
 /// to be forgotten needs.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  daybook purge ref:cust-42 --why 'test data loaded by mistake' --by admin@example.org --yes")]
+#[command(
+    after_help = "Example:\n  daybook purge ref:cust-42 --why 'test data loaded by mistake' --by admin@example.org --yes"
+)]
 pub struct Args {
     /// The account's id, or ref: and your own reference
     account: String,
@@ -36,7 +38,10 @@ pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
         return Err(Failure::usage("a purge needs a reason", "give --why TEXT"));
     }
     if !args.yes {
-        return Err(Failure::usage("this would delete the account's journal for good", "add --yes if that is meant"));
+        return Err(Failure::usage(
+            "this would delete the account's journal for good",
+            "add --yes if that is meant",
+        ));
     }
     let instance = Instance::open(common, Schema::Check).await?;
     let account = instance.account(&args.account).await?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Common;
 use super::failure::{Exit, Failure};
 use super::instance::{Instance, Schema};
-use super::output::Form;
+use super::output::{Form, line};
 
 #[derive(clap::Subcommand, Debug)]
 pub enum Command {
@@ -20,6 +20,8 @@ Examples:
     Set(Set),
     /// Remove a quota
     Remove(Place),
+    /// Show an account's quotas
+    Show(Show),
 }
 
 #[derive(clap::Args, Debug)]
@@ -41,6 +43,15 @@ pub struct Place {
     #[arg(long, value_parser = parse_window)]
     window: Window,
     /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Show {
+    /// The account's id, or ref: and your own reference
+    account: String,
+    /// Print one JSON object a quota
     #[arg(long)]
     json: bool,
 }
@@ -70,6 +81,7 @@ pub async fn run(command: Command, common: &Common) -> Result<Exit, Failure> {
     match command {
         Command::Set(args) => set(args, &instance).await?,
         Command::Remove(args) => remove(args, &instance).await?,
+        Command::Show(args) => show(args, &instance).await?,
     }
     instance.close().await;
     Ok(Exit::Ok)
@@ -80,8 +92,11 @@ async fn set(args: Set, instance: &Instance) -> Result<(), Failure> {
     let subject = subject(&args.place.who)?;
     let quota = Quota { subject: subject.clone(), window: args.place.window, limit: args.limit };
     instance.ledger.set_quota(account, &quota).await?;
-    let object = json!({"account": account, "subject": subject, "window": args.place.window, "limit": args.limit});
-    Form::of(args.place.json).print(&object, || format!("{} may use {} credits ({}).", named(&subject), args.limit, args.place.window.as_str()))
+    let object =
+        json!({"account": account, "subject": subject, "window": args.place.window, "limit": args.limit});
+    Form::of(args.place.json).print(&object, || {
+        format!("{} may use {} credits ({}).", named(&subject), args.limit, args.place.window.as_str())
+    })
 }
 
 async fn remove(args: Place, instance: &Instance) -> Result<(), Failure> {
@@ -92,6 +107,19 @@ async fn remove(args: Place, instance: &Instance) -> Result<(), Failure> {
     Form::of(args.json).print(&object, || match existed {
         true => format!("{} has no {} quota any more.", named(&subject), args.window.as_str()),
         false => format!("{} had no {} quota.", named(&subject), args.window.as_str()),
+    })
+}
+
+async fn show(args: Show, instance: &Instance) -> Result<(), Failure> {
+    let account = instance.account(&args.account).await?;
+    let quotas = instance.ledger.quotas(account).await?;
+    if quotas.is_empty() && !args.json {
+        return line("The account has no quotas.");
+    }
+    quotas.iter().try_for_each(|Quota { subject, window, limit }| {
+        let object = json!({"account": account, "subject": subject, "window": window, "limit": limit});
+        Form::of(args.json)
+            .print(&object, || format!("{} may use {limit} credits ({}).", named(subject), window.as_str()))
     })
 }
 

@@ -1,6 +1,8 @@
 //! `daybook serve`: the server with its workers, from a cold start to a drained stop.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::SecondsFormat;
@@ -61,15 +63,23 @@ pub async fn run(args: Args, common: &Common) -> Result<Exit, Failure> {
     let config = instance::load_config(common, flags)?;
     // The port comes first: a second start on it should say so before it touches anything.
     let listener = listen(config.leptos.site_addr).await?;
+    let drains = AtomicBool::new(false);
+    // One listener for signals, and a state that stays: a signal that comes while the server is being put together
+    // is not lost.
+    let (ask, asked) = watch::channel(false);
     tokio::select! {
-        served = Box::pin(start_and_serve(args, config, listener)) => served,
-        () = impatient() => Err(Failure::interrupted()),
+        served = Box::pin(start_and_serve(args, config, listener, &drains, asked)) => served,
+        () = impatient(&drains, &ask) => Err(Failure::interrupted()),
     }
 }
 
 /// A second signal, or one while starting, ends the program without waiting.
-async fn impatient() {
+async fn impatient(drains: &AtomicBool, ask: &watch::Sender<bool>) {
     signals::stop().await;
+    ask.send_replace(true);
+    if !drains.load(Ordering::Relaxed) {
+        return;
+    }
     tokio::select! {
         () = signals::stop() => {}
         () = tokio::time::sleep(DRAIN + Duration::from_secs(5)) => {}
@@ -78,11 +88,20 @@ async fn impatient() {
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
-        Failure::new(format!("cannot listen on {address}: {error}"), "stop what uses the port, or choose another with --addr 127.0.0.1:PORT")
+        Failure::new(
+            format!("cannot listen on {address}: {error}"),
+            "stop what uses the port, or choose another with --addr 127.0.0.1:PORT",
+        )
     })
 }
 
-async fn start_and_serve(args: Args, config: Config, listener: TcpListener) -> Result<Exit, Failure> {
+async fn start_and_serve(
+    args: Args,
+    config: Config,
+    listener: TcpListener,
+    drains: &AtomicBool,
+    asked: watch::Receiver<bool>,
+) -> Result<Exit, Failure> {
     let database = instance::with_config(config).await?;
     watch_postgres(&database);
     let instance = Instance::of(database, Schema::Migrate).await?;
@@ -93,15 +112,22 @@ async fn start_and_serve(args: Args, config: Config, listener: TcpListener) -> R
     }
     set_clock(&instance).await?;
     let address = listener.local_addr().map_err(|error| Failure::new(error.to_string(), "start it again"))?;
+    // From here on a signal is answered by draining.
+    drains.store(true, Ordering::Relaxed);
     line(&format!("Daybook serves http://{address}"))?;
-    let served = serve(&instance, listener).await;
+    let served = serve(&instance, listener, asked).await;
     instance.close().await;
     served?;
     Ok(Exit::Ok)
 }
 
-async fn serve(instance: &Instance, listener: TcpListener) -> Result<(), Failure> {
-    let state = AppState::new(instance.database.config.clone(), instance.pool.clone(), instance.ledger.clone());
+async fn serve(
+    instance: &Instance,
+    listener: TcpListener,
+    asked: watch::Receiver<bool>,
+) -> Result<(), Failure> {
+    let state =
+        AppState::new(instance.database.config.clone(), instance.pool.clone(), instance.ledger.clone());
     let (stop, stopped) = watch::channel(false);
     let sweeper = tokio::spawn(sweep(instance.ledger.clone(), stopped.clone()));
     let shutdown = until(stopped.clone());
@@ -109,7 +135,7 @@ async fn serve(instance: &Instance, listener: TcpListener) -> Result<(), Failure
     tokio::pin!(running);
     let ended = tokio::select! {
         ended = &mut running => Some(ended),
-        () = signals::stop() => None,
+        () = until(asked) => None,
     };
     stop.send_replace(true);
     let ended = match ended {
@@ -122,10 +148,17 @@ async fn serve(instance: &Instance, listener: TcpListener) -> Result<(), Failure
     drop(tokio::time::timeout(Duration::from_secs(1), sweeper).await);
     match ended {
         Ok(Ok(Ok(()))) => Ok(()),
-        Ok(Ok(Err(error))) => Err(Failure::new(format!("the server ended: {error}"), "see the log above; then start it again")),
-        Ok(Err(error)) => Err(Failure::new(format!("the server ended: {error}"), "see the log above; then start it again")),
+        Ok(Ok(Err(error))) => {
+            Err(Failure::new(format!("the server ended: {error}"), "see the log above; then start it again"))
+        }
+        Ok(Err(error)) => {
+            Err(Failure::new(format!("the server ended: {error}"), "see the log above; then start it again"))
+        }
         Err(_) => {
-            tracing::warn!(serve.drain_s = DRAIN.as_secs(), "some requests were still running and were cut off");
+            tracing::warn!(
+                serve.drain_s = DRAIN.as_secs(),
+                "some requests were still running and were cut off"
+            );
             Ok(())
         }
     }
@@ -177,7 +210,10 @@ async fn check_clock(instance: &Instance, demo_follows: bool) -> Result<(), Fail
         // Loading demo data was interrupted; loading it again takes the clock away.
         Some(_) if demo_follows => Ok(()),
         Some(at) if !instance.database.config.test_clock => Err(Failure::new(
-            format!("this database belongs to a rehearsal: its clock stands at {}", at.to_rfc3339_opts(SecondsFormat::Secs, true)),
+            format!(
+                "this database belongs to a rehearsal: its clock stands at {}",
+                at.to_rfc3339_opts(SecondsFormat::Secs, true)
+            ),
             "serve it with --test-clock, or use another database",
         )),
         _ => Ok(()),
@@ -202,17 +238,24 @@ fn watch_postgres(database: &Database) {
     running.watch(|event| match event {
         WatchEvent::Died => tracing::warn!("the private Postgres died; starting it again"),
         WatchEvent::Restarted => tracing::info!("the private Postgres runs again"),
-        WatchEvent::RestartFailed(reason) => tracing::error!(error.message = %reason, "the private Postgres cannot be started again"),
+        WatchEvent::RestartFailed(reason) => {
+            tracing::error!(error.message = %reason, "the private Postgres cannot be started again");
+        }
     });
 }
 
 fn log(format: LogFormat) {
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let set = match format {
         LogFormat::Text => tracing::subscriber::set_global_default(builder.with_target(false).finish()),
-        LogFormat::Json => tracing::subscriber::set_global_default(builder.json().flatten_event(true).finish()),
+        LogFormat::Json => {
+            tracing::subscriber::set_global_default(builder.json().flatten_event(true).finish())
+        }
     };
     // Somebody set one before: theirs is as good.
     drop(set);

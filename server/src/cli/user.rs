@@ -82,7 +82,10 @@ pub async fn run(command: Command, common: &Common) -> Result<Exit, Failure> {
 
 async fn add(args: Add, instance: &Instance) -> Result<(), Failure> {
     if args.role == Role::Customer && args.accounts.is_empty() {
-        return Err(Failure::usage("a customer without an account would see nothing", "name one: --account ID or --account ref:REFERENCE"));
+        return Err(Failure::usage(
+            "a customer without an account would see nothing",
+            "name one: --account ID or --account ref:REFERENCE",
+        ));
     }
     let mut accounts = Vec::with_capacity(args.accounts.len());
     for account in &args.accounts {
@@ -107,7 +110,9 @@ async fn set_disabled(args: Name, instance: &Instance, disabled: bool) -> Result
     let now = server::state::machine_now();
     instance.access.set_disabled(user.id, disabled, now).await?;
     let state = if disabled { "may no longer sign in" } else { "may sign in" };
-    Form::of(args.json).print(&json!({"id": user.id, "email": user.email, "disabled": disabled}), || format!("{} {state}.", user.email))
+    Form::of(args.json).print(&json!({"id": user.id, "email": user.email, "disabled": disabled}), || {
+        format!("{} {state}.", user.email)
+    })
 }
 
 fn print_user(user: &User, password: Option<&str>, json: bool) -> Result<(), Failure> {
@@ -115,7 +120,9 @@ fn print_user(user: &User, password: Option<&str>, json: bool) -> Result<(), Fai
         "id": user.id, "email": user.email, "role": user.role, "accounts": user.accounts, "password": password,
     });
     Form::of(json).print(&object, || match password {
-        Some(password) => format!("{} ({})\npassword, shown this once: {password}", user.email, user.role.as_str()),
+        Some(password) => {
+            format!("{} ({})\npassword, shown this once: {password}", user.email, user.role.as_str())
+        }
         None => format!("{} ({})", user.email, user.role.as_str()),
     })
 }
@@ -126,7 +133,10 @@ fn password(from_stdin: bool) -> Result<NewPassword, Failure> {
     }
     let mut text = String::new();
     std::io::stdin().lock().take(PASSWORD_INPUT_MAX).read_to_string(&mut text).map_err(|error| {
-        Failure::usage(format!("no password came over standard input: {error}"), "pipe it in, as in: printf %s \"$PASSWORD\" | daybook …")
+        Failure::usage(
+            format!("no password came over standard input: {error}"),
+            "pipe it in, as in: printf %s \"$PASSWORD\" | daybook …",
+        )
     })?;
     // The line end belongs to the pipe, not to the password.
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -135,9 +145,17 @@ fn password(from_stdin: bool) -> Result<NewPassword, Failure> {
 
 fn of_creation(error: CreateUserError) -> Failure {
     match error {
-        CreateUserError::EmailTaken => Failure::new("there is a user with this e-mail", "use another, or `daybook user password` for a new password"),
-        CreateUserError::BadEmail => Failure::usage("this is no e-mail address", "give one such as ana@example.org"),
-        CreateUserError::Password(fault) => Failure::usage(format!("the password is not taken: {fault}"), "choose one of 12 to 256 characters that is not a common one"),
+        CreateUserError::EmailTaken => Failure::new(
+            "there is a user with this e-mail",
+            "use another, or `daybook user password` for a new password",
+        ),
+        CreateUserError::BadEmail => {
+            Failure::usage("this is no e-mail address", "give one such as ana@example.org")
+        }
+        CreateUserError::Password(fault) => Failure::usage(
+            format!("the password is not taken: {fault}"),
+            "choose one of 12 to 256 characters that is not a common one",
+        ),
         CreateUserError::Unavailable(error) => error.into(),
     }
 }

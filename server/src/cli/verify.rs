@@ -157,13 +157,23 @@ struct Head {
     hash: String,
 }
 
-async fn check_heads(instance: &Instance, path: &Path, only: Option<AccountId>) -> Result<(u64, Vec<BadRow>), Failure> {
-    let unreadable = |detail: String| Failure::usage(format!("{}: {detail}", path.display()), "give a file that `daybook export --heads` wrote");
+async fn check_heads(
+    instance: &Instance,
+    path: &Path,
+    only: Option<AccountId>,
+) -> Result<(u64, Vec<BadRow>), Failure> {
+    let unreadable = |detail: String| {
+        Failure::usage(
+            format!("{}: {detail}", path.display()),
+            "give a file that `daybook export --heads` wrote",
+        )
+    };
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let (mut checked, mut problems) = (0, Vec::new());
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| unreadable(error.to_string()))?;
-        let head: Head = serde_json::from_str(&line).map_err(|error| unreadable(format!("line {}: {error}", index + 1)))?;
+        let head: Head = serde_json::from_str(&line)
+            .map_err(|error| unreadable(format!("line {}: {error}", index + 1)))?;
         if only.is_none_or(|only| only == head.account) {
             checked += 1;
             problems.extend(check_head(instance, &head).await?);
@@ -175,11 +185,17 @@ async fn check_heads(instance: &Instance, path: &Path, only: Option<AccountId>) 
 async fn check_head(instance: &Instance, head: &Head) -> Result<Option<BadRow>, Failure> {
     let bad = |what: &str| Some(BadRow { account: head.account, seq: Some(head.seq), what: what.to_owned() });
     if let Some(entry) = instance.ledger.entry(head.account, head.seq).await? {
-        return Ok(if hex(&entry.hash) == head.hash { None } else { bad("its hash is not the exported one") });
+        return Ok(if hex(&entry.hash) == head.hash {
+            None
+        } else {
+            bad("its hash is not the exported one")
+        });
     }
     // Of a purged account only the last hash is left; heads before it can no longer be told from it.
     Ok(match instance.ledger.tombstone(head.account).await? {
-        Some((last, hash)) if last == head.seq && hex(&hash) != head.hash => bad("its tombstone's hash is not the exported one"),
+        Some((last, hash)) if last == head.seq && hex(&hash) != head.hash => {
+            bad("its tombstone's hash is not the exported one")
+        }
         Some((last, _)) if last < head.seq => bad("its tombstone ends before it"),
         Some(_) => None,
         None => bad("the entry is gone, and the account was not purged"),

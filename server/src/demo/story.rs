@@ -21,8 +21,18 @@ pub struct Customer {
 }
 
 pub const CUSTOMERS: [Customer; 2] = [
-    Customer { external_ref: "demo-alder", name: "Alder Studio", email: "billing@alder.example", time_zone: "Europe/Berlin" },
-    Customer { external_ref: "demo-brook", name: "Brook Analytics", email: "accounts@brook.example", time_zone: "America/New_York" },
+    Customer {
+        external_ref: "demo-alder",
+        name: "Alder Studio",
+        email: "billing@alder.example",
+        time_zone: "Europe/Berlin",
+    },
+    Customer {
+        external_ref: "demo-brook",
+        name: "Brook Analytics",
+        email: "accounts@brook.example",
+        time_zone: "America/New_York",
+    },
 ];
 
 /// One thing that happens to one account.
@@ -35,18 +45,44 @@ pub struct Step {
 
 pub enum Act {
     Open,
-    Grant { amount: Credits, pool: Pool, source: &'static str, ends_after_days: Option<i64> },
-    Charge { amount: Credits, call: Call },
+    Grant {
+        amount: Credits,
+        pool: Pool,
+        source: &'static str,
+        ends_after_days: Option<i64>,
+    },
+    Charge {
+        amount: Credits,
+        call: Call,
+    },
     /// Held, then settled at the true price.
-    Call { hold: Credits, settle: Credits, call: Call },
+    Call {
+        hold: Credits,
+        settle: Credits,
+        call: Call,
+    },
     /// Held, then nothing was heard of it.
-    TimeOut { hold: Credits, call: Call },
+    TimeOut {
+        hold: Credits,
+        call: Call,
+    },
     /// Held, then not needed.
-    GiveUp { hold: Credits, call: Call },
+    GiveUp {
+        hold: Credits,
+        call: Call,
+    },
     /// Of the account's latest charge.
-    Refund { reason: &'static str },
-    Goodwill { amount: Credits, reason: &'static str },
-    Mark { marker: JobMarker, job: &'static str },
+    Refund {
+        reason: &'static str,
+    },
+    Goodwill {
+        amount: Credits,
+        reason: &'static str,
+    },
+    Mark {
+        marker: JobMarker,
+        job: &'static str,
+    },
 }
 
 /// A call to a model.
@@ -83,9 +119,16 @@ pub fn steps(now: DateTime<Utc>) -> Vec<Step> {
 
 /// What is not everyday use.
 fn turning_points(first: DateTime<Utc>) -> Vec<Step> {
-    let at = |day: i64, hour: i64, minute: i64| first + Duration::days(day) + Duration::hours(hour) + Duration::minutes(minute);
+    let at = |day: i64, hour: i64, minute: i64| {
+        first + Duration::days(day) + Duration::hours(hour) + Duration::minutes(minute)
+    };
     let step = |at, account, act| Step { at, account, act };
-    let grant = |credits, pool, source, ends_after_days| Act::Grant { amount: Credits::whole(credits), pool, source, ends_after_days };
+    let grant = |credits, pool, source, ends_after_days| Act::Grant {
+        amount: Credits::whole(credits),
+        pool,
+        source,
+        ends_after_days,
+    };
     let large = Call { model: "chat-large", member: "m-oak", seconds: 40 };
     let job = "job-catalogue-1";
     vec![
@@ -95,16 +138,31 @@ fn turning_points(first: DateTime<Utc>) -> Vec<Step> {
         step(at(8, 6, 30), 0, grant(300, Pool::Promo, "spring promotion", Some(7))),
         step(at(10, 13, 20), 0, Act::TimeOut { hold: Credits::whole(14), call: large }),
         step(at(12, 9, 10), 0, Act::Mark { marker: JobMarker::Started, job }),
-        step(at(12, 9, 52), 0, Act::Charge { amount: Credits::whole(64), call: Call { model: "embed-small", member: "m-elm", seconds: 0 } }),
+        step(
+            at(12, 9, 52),
+            0,
+            Act::Charge {
+                amount: Credits::whole(64),
+                call: Call { model: "embed-small", member: "m-elm", seconds: 0 },
+            },
+        ),
         step(at(12, 9, 53), 0, Act::Mark { marker: JobMarker::Completed, job }),
         step(at(14, 15, 2), 0, Act::GiveUp { hold: Credits::whole(9), call: large }),
         step(at(16, 11, 30), 0, Act::Refund { reason: "half of the catalogue was embedded twice" }),
-        step(at(18, 8, 15), 0, Act::Goodwill { amount: Credits::whole(25), reason: "slow answers on Tuesday" }),
+        step(
+            at(18, 8, 15),
+            0,
+            Act::Goodwill { amount: Credits::whole(25), reason: "slow answers on Tuesday" },
+        ),
         step(at(21, 10, 45), 0, grant(500, Pool::Paid, "order-1044", None)),
         step(at(5, 13, 0), 1, Act::Open),
         step(at(5, 13, 4), 1, grant(200, Pool::Paid, "order-1017", None)),
         // Far above its hold: all that is left goes, and the rest is owed.
-        step(at(25, 16, 30), 1, Act::Call { hold: Credits::whole(5), settle: Credits::whole(230), call: large }),
+        step(
+            at(25, 16, 30),
+            1,
+            Act::Call { hold: Credits::whole(5), settle: Credits::whole(230), call: large },
+        ),
     ]
 }
 

@@ -21,7 +21,11 @@ pub fn find_or_open(client: &Client<'_>, index: usize) -> Result<String, DriveEr
     let path = format!("/v1/accounts/ref:{reference}");
     let found = match client.get(&path) {
         Err(ClientError::Refused { status: 404, .. }) => {
-            let name = if index == 0 { crate::demo::CUSTOMER_NAME.to_owned() } else { format!("Drive account {}", index + 1) };
+            let name = if index == 0 {
+                crate::demo::CUSTOMER_NAME.to_owned()
+            } else {
+                format!("Drive account {}", index + 1)
+            };
             let body = json!({"external_ref": reference, "name": name});
             match client.post("/v1/accounts", &format!("drive-open-{reference}"), &body) {
                 // Somebody else opened it meanwhile, or under another key.
@@ -36,10 +40,17 @@ pub fn find_or_open(client: &Client<'_>, index: usize) -> Result<String, DriveEr
 }
 
 /// Puts in what the plan needs of this account. The grant's key belongs to the run, so a resumed run funds nothing twice.
-pub fn fund(client: &Client<'_>, run: &Run, plan: &Plan, index: usize, account: &str) -> Result<(), DriveError> {
+pub fn fund(
+    client: &Client<'_>,
+    run: &Run,
+    plan: &Plan,
+    index: usize,
+    account: &str,
+) -> Result<(), DriveError> {
     let named = |error| DriveError::Account { reference: external_ref(index), error };
     let balance = client.get(&format!("/v1/accounts/{account}/balance")).map_err(named)?;
-    let debt = Credits::parse(text_at(&balance.body, "/debt")?).map_err(|_| DriveError::no_amount("/debt"))?;
+    let debt =
+        Credits::parse(text_at(&balance.body, "/debt")?).map_err(|_| DriveError::no_amount("/debt"))?;
     if debt.is_positive() {
         // What comes in pays debt first, so the run's own grant would fall short by as much.
         grant(client, account, &format!("{}-debt-{debt}", run.prefix()), debt).map_err(named)?;

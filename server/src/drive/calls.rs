@@ -22,7 +22,8 @@ pub fn send(client: &Client<'_>, run: &Run, call: &PlannedCall, account: &str) -
     let mut sent = Sent::default();
     let path = format!("/v1/accounts/{account}/holds");
     let key = format!("{}-{}-hold", run.prefix(), call.number);
-    let placed = post(client, &path, &key, &hold_body(run, call), call.sent_again.hold, &mut sent).map_err(named)?;
+    let placed =
+        post(client, &path, &key, &hold_body(run, call), call.sent_again.hold, &mut sent).map_err(named)?;
     let hold = text_at(&placed, "/hold/id")?;
     let (verb, body) = end_of(run, call);
     let key = format!("{}-{}-{verb}", run.prefix(), call.number);
@@ -56,7 +57,14 @@ fn end_of(run: &Run, call: &PlannedCall) -> (&'static str, Value) {
 }
 
 /// Sends, and where asked sends the same again: the second answer must be the first, marked as a replay.
-fn post(client: &Client<'_>, path: &str, key: &str, body: &Value, again: bool, sent: &mut Sent) -> Result<Value, ClientError> {
+fn post(
+    client: &Client<'_>,
+    path: &str,
+    key: &str,
+    body: &Value,
+    again: bool,
+    sent: &mut Sent,
+) -> Result<Value, ClientError> {
     let first = client.post(path, key, body)?;
     sent.requests += 1;
     sent.replays += u64::from(first.replayed);
@@ -65,7 +73,9 @@ fn post(client: &Client<'_>, path: &str, key: &str, body: &Value, again: bool, s
         sent.requests += 1;
         sent.replays += u64::from(second.replayed);
         if !second.replayed || second.body != first.body {
-            return Err(ClientError::Malformed(format!("the key {key} was answered differently the second time")));
+            return Err(ClientError::Malformed(format!(
+                "the key {key} was answered differently the second time"
+            )));
         }
     }
     Ok(first.body)
@@ -75,7 +85,8 @@ fn check_settled(call: &PlannedCall, answer: &Value) -> Result<(), DriveError> {
     if call.ending == Ending::TimedOut {
         return Ok(());
     }
-    let settled = Credits::parse(text_at(answer, "/settled")?).map_err(|_| DriveError::no_amount("/settled"))?;
+    let settled =
+        Credits::parse(text_at(answer, "/settled")?).map_err(|_| DriveError::no_amount("/settled"))?;
     if settled == call.ending.settle() {
         return Ok(());
     }

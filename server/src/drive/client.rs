@@ -75,12 +75,18 @@ pub struct Client<'a> {
 enum Attempt {
     Done(Result<Answer, ClientError>),
     /// Worth repeating with the same key, no sooner than after `pause`.
-    Again { error: ClientError, pause: Option<Duration> },
+    Again {
+        error: ClientError,
+        pause: Option<Duration>,
+    },
 }
 
 impl<'a> Client<'a> {
     pub fn new(target: &'a Target, stop: &'a AtomicBool) -> Client<'a> {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).max_redirects(0);
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(TIMEOUT))
+            .max_redirects(0);
         let config = if target.is_local { config.proxy(None) } else { config };
         Client { agent: config.build().into(), target, bearer: format!("Bearer {}", target.key), stop }
     }
@@ -115,7 +121,9 @@ impl<'a> Client<'a> {
             match (attempt(), waits.next()) {
                 (Attempt::Done(outcome), _) => return outcome,
                 (Attempt::Again { error, .. }, None) => return Err(error),
-                (Attempt::Again { pause, .. }, Some(wait)) => std::thread::sleep(pause.unwrap_or(wait).max(wait)),
+                (Attempt::Again { pause, .. }, Some(wait)) => {
+                    std::thread::sleep(pause.unwrap_or(wait).max(wait));
+                }
             }
         }
     }
@@ -125,7 +133,9 @@ fn judge(sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Attempt
     let mut response = match sent {
         Ok(response) => response,
         Err(ureq::Error::BadUri(detail)) => return Attempt::Done(Err(ClientError::Unreachable(detail))),
-        Err(error) => return Attempt::Again { error: ClientError::Unreachable(error.to_string()), pause: None },
+        Err(error) => {
+            return Attempt::Again { error: ClientError::Unreachable(error.to_string()), pause: None };
+        }
     };
     let status = response.status().as_u16();
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -133,7 +143,9 @@ fn judge(sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Attempt
     let pause = header("Retry-After").and_then(|seconds| seconds.parse().ok());
     let text = match response.body_mut().read_to_string() {
         Ok(text) => text,
-        Err(error) => return Attempt::Again { error: ClientError::Unreachable(error.to_string()), pause: None },
+        Err(error) => {
+            return Attempt::Again { error: ClientError::Unreachable(error.to_string()), pause: None };
+        }
     };
     match status {
         200..=299 => Attempt::Done(read_answer(&text, replayed)),

@@ -41,7 +41,10 @@ mod tests {
     #[test]
     fn the_stream_is_that_of_the_reference() {
         let mut stream = Generator(1_234_567);
-        assert_eq!([stream.next(), stream.next(), stream.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            [stream.next(), stream.next(), stream.next()],
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub use client::{ClientError, Target};
 pub use plan::{Faults, Plan, Tally, Terms};
 pub use trace::read as read_trace;
 
+/// Accounts that are read back at one time.
+const READERS_MAX: usize = 8;
+
 /// A run's name and what its requests have in common.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -74,7 +77,10 @@ impl DriveError {
 
     /// Whether it was asked to stop.
     pub fn is_stopped(&self) -> bool {
-        let (DriveError::Call { error, .. } | DriveError::Account { error, .. } | DriveError::ReadBack(error)) = self else {
+        let (DriveError::Call { error, .. }
+        | DriveError::Account { error, .. }
+        | DriveError::ReadBack(error)) = self
+        else {
             return false;
         };
         matches!(error, ClientError::Stopped)
@@ -102,7 +108,15 @@ pub trait Progress: Sync {
 }
 
 /// Sends the whole plan and reads the journal back. Blocks; `stop` ends it early.
-pub fn run(plan: &Plan, terms: &Terms, run: &Run, target: &Target, threads: usize, stop: &AtomicBool, progress: &dyn Progress) -> Result<Outcome, DriveError> {
+pub fn run(
+    plan: &Plan,
+    terms: &Terms,
+    run: &Run,
+    target: &Target,
+    threads: usize,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<Outcome, DriveError> {
     let crew = Crew { target, threads, stop, progress };
     let accounts = crew.each("opening accounts", terms.accounts, |client, index| {
         let account = accounts::find_or_open(client, index)?;
@@ -113,12 +127,17 @@ pub fn run(plan: &Plan, terms: &Terms, run: &Run, target: &Target, threads: usiz
         let call = &plan.calls[index];
         calls::send(client, run, call, &accounts[call.account])
     })?;
-    let readings = crew.each("reading the journal back", accounts.len(), |client, index| readback::read(client, run, &accounts[index]))?;
+    // Pages of a journal keep a connection of the server busy for longer than a call does.
+    let crew = Crew { threads: threads.min(READERS_MAX), ..crew };
+    let readings = crew.each("reading the journal back", accounts.len(), |client, index| {
+        readback::read(client, run, &accounts[index])
+    })?;
     summed(&sent, &readings)
 }
 
 fn summed(sent: &[Sent], readings: &[Reading]) -> Result<Outcome, DriveError> {
-    let used = readings.iter().try_fold(Decimal::ZERO, |sum, reading| sum.checked_add(reading.used.decimal()));
+    let used =
+        readings.iter().try_fold(Decimal::ZERO, |sum, reading| sum.checked_add(reading.used.decimal()));
     Ok(Outcome {
         requests: sent.iter().map(|sent| sent.requests).sum(),
         replays: sent.iter().map(|sent| sent.replays).sum(),
@@ -195,5 +214,7 @@ impl Crew<'_> {
 
 /// The text at a JSON pointer of an answer.
 fn text_at<'a>(body: &'a Value, pointer: &str) -> Result<&'a str, DriveError> {
-    body.pointer(pointer).and_then(Value::as_str).ok_or_else(|| DriveError::Shape(format!("{pointer} is missing")))
+    body.pointer(pointer)
+        .and_then(Value::as_str)
+        .ok_or_else(|| DriveError::Shape(format!("{pointer} is missing")))
 }

@@ -143,7 +143,9 @@ fn ending(call: &TraceCall, terms: &Terms, stream: &mut Generator) -> Result<End
     let draw = stream.below(100);
     let price = |output| terms.rate.price(&terms.price, tokens(call, output));
     match terms.faults {
-        Faults::Some if draw < BROKEN_OFF_PERCENT => Ok(Ending::BrokeOff { settle: price(call.generated_tokens / 2)? }),
+        Faults::Some if draw < BROKEN_OFF_PERCENT => {
+            Ok(Ending::BrokeOff { settle: price(call.generated_tokens / 2)? })
+        }
         Faults::Some if draw < BROKEN_OFF_PERCENT + TIMED_OUT_PERCENT => Ok(Ending::TimedOut),
         Faults::Some | Faults::None => Ok(Ending::Completed { settle: price(call.generated_tokens)? }),
     }
@@ -185,7 +187,12 @@ mod tests {
         }
     }
 
-    fn load(folder: &Path, trace_file: &str, prices_file: &str, model: &str) -> Option<(Vec<TraceCall>, ModelPrice)> {
+    fn load(
+        folder: &Path,
+        trace_file: &str,
+        prices_file: &str,
+        model: &str,
+    ) -> Option<(Vec<TraceCall>, ModelPrice)> {
         let calls = trace::read(std::fs::File::open(folder.join(trace_file)).ok()?).unwrap();
         let card = RateCard::parse(&std::fs::read_to_string(folder.join(prices_file)).ok()?).unwrap();
         Some((calls, card.models[model]))
@@ -194,9 +201,16 @@ mod tests {
     fn whole_files() -> Option<(Vec<TraceCall>, ModelPrice)> {
         let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
         let folder = std::env::var_os("DAYBOOK_SHARED_DATA").map_or_else(beside, PathBuf::from);
-        let loaded = load(&folder, "azure-llm-inference-trace-2023-code.csv", "litellm-model-prices.json", "gpt-4o-mini");
+        let loaded = load(
+            &folder,
+            "azure-llm-inference-trace-2023-code.csv",
+            "litellm-model-prices.json",
+            "gpt-4o-mini",
+        );
         if loaded.is_none() {
-            eprintln!("skipped: the whole trace and price map are not here (set DAYBOOK_SHARED_DATA to their folder)");
+            eprintln!(
+                "skipped: the whole trace and price map are not here (set DAYBOOK_SHARED_DATA to their folder)"
+            );
         }
         loaded
     }
@@ -252,7 +266,9 @@ mod tests {
         assert_eq!(of_seed(1).calls, of_seed(1).calls);
         assert_ne!(of_seed(1).calls, of_seed(2).calls);
         let seeds = (1..200).map(of_seed).collect::<Vec<_>>();
-        assert!(seeds.iter().any(|plan| plan.tally().timed_out > 0 && plan.tally().broken_off > 0 && plan.tally().sent_again > 0));
+        assert!(seeds.iter().any(|plan| plan.tally().timed_out > 0
+            && plan.tally().broken_off > 0
+            && plan.tally().sent_again > 0));
         for plan in seeds {
             let sum: Decimal = plan.calls.iter().map(|call| call.ending.settle().decimal()).sum();
             assert_eq!(plan.expected, sum);
@@ -263,14 +279,16 @@ mod tests {
     #[test]
     fn a_call_that_breaks_off_pays_for_half_its_output_rounded_down() {
         let (_, price) = samples();
-        let call = TraceCall { occurred_at: DateTime::UNIX_EPOCH, context_tokens: 1_000, generated_tokens: 9 };
+        let call =
+            TraceCall { occurred_at: DateTime::UNIX_EPOCH, context_tokens: 1_000, generated_tokens: 9 };
         let price = ModelPrice {
             input: Some(backoffice::metering::Dollars::parse_price("1.5e-7").unwrap()),
             output: Some(backoffice::metering::Dollars::parse_price("6e-7").unwrap()),
             ..price
         };
         let terms = terms(price, 1000, Faults::Some);
-        let endings = (0..2_000).map(|index| plan_call(index, &call, &terms).unwrap().ending).collect::<Vec<_>>();
+        let endings =
+            (0..2_000).map(|index| plan_call(index, &call, &terms).unwrap().ending).collect::<Vec<_>>();
         assert!(endings.contains(&Ending::BrokeOff { settle: Credits::parse("0.1524").unwrap() }));
         assert!(endings.contains(&Ending::Completed { settle: Credits::parse("0.1554").unwrap() }));
         assert!(endings.contains(&Ending::TimedOut));

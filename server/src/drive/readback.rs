@@ -56,11 +56,15 @@ pub fn read(client: &Client<'_>, run: &Run, account: &str) -> Result<Reading, Dr
         let from = cursor.map(|cursor| format!("&cursor={}", percent_encoded(&cursor))).unwrap_or_default();
         let path = format!("/v1/accounts/{account}/entries?limit={PAGE_ROWS}{from}");
         let answer = client.get(&path).map_err(DriveError::ReadBack)?;
-        let page: EntriesPage = serde_json::from_value(answer.body).map_err(|error| DriveError::Shape(error.to_string()))?;
+        let page: EntriesPage =
+            serde_json::from_value(answer.body).map_err(|error| DriveError::Shape(error.to_string()))?;
         for row in page.data {
             take(&mut reading, run, &row)?;
-            let fault = fault_of(&row).or_else(|| newer.as_ref().and_then(|newer| fault_between(&row, newer)));
-            reading.fault = reading.fault.or_else(|| fault.map(|fault| format!("account {account}, entry {}: {fault}", row.seq)));
+            let fault =
+                fault_of(&row).or_else(|| newer.as_ref().and_then(|newer| fault_between(&row, newer)));
+            reading.fault = reading
+                .fault
+                .or_else(|| fault.map(|fault| format!("account {account}, entry {}: {fault}", row.seq)));
             newer = Some(row);
         }
         cursor = page.next_cursor;
@@ -69,7 +73,8 @@ pub fn read(client: &Client<'_>, run: &Run, account: &str) -> Result<Reading, Dr
         }
     }
     if newer.is_some_and(|first| first.seq != 1) {
-        reading.fault = reading.fault.or_else(|| Some(format!("account {account}: its first entry is missing")));
+        reading.fault =
+            reading.fault.or_else(|| Some(format!("account {account}: its first entry is missing")));
     }
     Ok(reading)
 }
@@ -84,7 +89,9 @@ fn take(reading: &mut Reading, run: &Run, row: &EntryRow) -> Result<(), DriveErr
 }
 
 fn fault_of(row: &EntryRow) -> Option<String> {
-    let side = |direction: &str| Credits::sum(row.lines.iter().filter(|line| line.direction == direction).map(|line| line.amount));
+    let side = |direction: &str| {
+        Credits::sum(row.lines.iter().filter(|line| line.direction == direction).map(|line| line.amount))
+    };
     match (side("debit"), side("credit")) {
         (Ok(debits), Ok(credits)) if debits == credits => None,
         (Ok(debits), Ok(credits)) => Some(format!("debits are {debits} and credits {credits}")),
@@ -94,7 +101,9 @@ fn fault_of(row: &EntryRow) -> Option<String> {
 
 /// What an entry leaves must be what the next one starts from.
 fn fault_between(older: &EntryRow, newer: &EntryRow) -> Option<String> {
-    let follows = |before: Credits, change: Result<Credits, _>, after: Credits| change.and_then(|change| before.plus(change)) == Ok(after);
+    let follows = |before: Credits, change: Result<Credits, _>, after: Credits| {
+        change.and_then(|change| before.plus(change)) == Ok(after)
+    };
     if newer.seq != older.seq + 1 {
         return Some(format!("the next entry is {}", newer.seq));
     }
@@ -108,7 +117,8 @@ fn fault_between(older: &EntryRow, newer: &EntryRow) -> Option<String> {
 
 fn percent_encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encode = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let encode =
+        |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(encode).collect()
 }
 
@@ -118,7 +128,16 @@ mod tests {
 
     fn row(seq: i64, kind: &str, amounts: [&str; 4]) -> EntryRow {
         let [amount, moved, available_after, held_after] = amounts.map(|text| Credits::parse(text).unwrap());
-        EntryRow { seq, kind: kind.to_owned(), amount, moved, available_after, held_after, request_ref: None, lines: Vec::new() }
+        EntryRow {
+            seq,
+            kind: kind.to_owned(),
+            amount,
+            moved,
+            available_after,
+            held_after,
+            request_ref: None,
+            lines: Vec::new(),
+        }
     }
 
     #[test]

@@ -43,15 +43,22 @@ pub fn read(source: impl Read) -> Result<Vec<TraceCall>, TraceError> {
 
 fn place(header: &StringRecord, column: usize) -> Result<usize, TraceError> {
     let name = COLUMNS[column];
-    let found = header.iter().position(|written| written.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name));
+    let found =
+        header.iter().position(|written| written.trim_start_matches('\u{feff}').eq_ignore_ascii_case(name));
     found.ok_or(TraceError::NoColumn(name))
 }
 
 fn read_call(record: &StringRecord, places: [usize; 3]) -> Result<TraceCall, TraceError> {
     let line = record.position().map_or(0, csv::Position::line);
     let field = |column: usize| record.get(places[column]).unwrap_or_default();
-    let bad = |column: usize, expected| TraceError::BadField { line, column: COLUMNS[column], value: field(column).to_owned(), expected };
-    let tokens = |column: usize| field(column).parse::<u64>().map_err(|_| bad(column, "a whole number of tokens"));
+    let bad = |column: usize, expected| TraceError::BadField {
+        line,
+        column: COLUMNS[column],
+        value: field(column).to_owned(),
+        expected,
+    };
+    let tokens =
+        |column: usize| field(column).parse::<u64>().map_err(|_| bad(column, "a whole number of tokens"));
     let occurred_at = NaiveDateTime::parse_from_str(field(0), TIME_FORMAT)
         .map_err(|_| bad(0, "a time such as 2023-11-16 18:17:03.979"))?
         .and_utc();
@@ -73,9 +80,19 @@ mod tests {
 
     #[test]
     fn a_bad_field_is_named_with_its_line() {
-        let text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-03-01 00:00:00,1,0\n2024-03-01 00:00:01,-1,0\n";
-        assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), "line 3: ContextTokens is \"-1\", which is not a whole number of tokens");
-        assert!(matches!(read("TIMESTAMP,ContextTokens\n".as_bytes()), Err(TraceError::NoColumn("GeneratedTokens"))));
-        assert!(matches!(read("TIMESTAMP,ContextTokens,GeneratedTokens\n".as_bytes()), Err(TraceError::Empty)));
+        let text =
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-03-01 00:00:00,1,0\n2024-03-01 00:00:01,-1,0\n";
+        assert_eq!(
+            read(text.as_bytes()).unwrap_err().to_string(),
+            "line 3: ContextTokens is \"-1\", which is not a whole number of tokens"
+        );
+        assert!(matches!(
+            read("TIMESTAMP,ContextTokens\n".as_bytes()),
+            Err(TraceError::NoColumn("GeneratedTokens"))
+        ));
+        assert!(matches!(
+            read("TIMESTAMP,ContextTokens,GeneratedTokens\n".as_bytes()),
+            Err(TraceError::Empty)
+        ));
     }
 }

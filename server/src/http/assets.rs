@@ -140,7 +140,7 @@ fn read_below(folder: &Path, prefix: &str, files: &mut BTreeMap<String, Bytes>) 
                 files.insert(format!("{prefix}{name}"), Bytes::from(bytes));
             }
             Err(error) => {
-                tracing::warn!(file.path = %path.display(), error.message = %error, "a file of the site cannot be read")
+                tracing::warn!(file.path = %path.display(), error.message = %error, "a file of the site cannot be read");
             }
         }
     }

@@ -11,7 +11,13 @@ async fn a_grant_is_made_extended_and_voided_once() {
     let made = daybook.post(&format!("{account}/grants"), "g", body).await.expect(201);
     let grant = &made["grant"];
     for (field, value) in [
-        ("pool", "promo"), ("amount", "50"), ("remaining", "50"), ("reserved", "0"), ("expires_at", "2999-01-01T00:00:00Z"), ("state", "live"), ("source", "campaign"),
+        ("pool", "promo"),
+        ("amount", "50"),
+        ("remaining", "50"),
+        ("reserved", "0"),
+        ("expires_at", "2999-01-01T00:00:00Z"),
+        ("state", "live"),
+        ("source", "campaign"),
     ] {
         assert_eq!(grant[field], value, "{field}");
     }
@@ -19,13 +25,26 @@ async fn a_grant_is_made_extended_and_voided_once() {
     assert_eq!(column(&made["entry"]["lines"], "ledger_account"), ["promotion_expense", "available"]);
     let path = format!("{account}/grants/{}", grant["id"].as_str().unwrap());
 
-    let extended = daybook.post(&format!("{path}/extend"), "e", json!({"expires_at": "2999-06-01T00:00:00Z", "reason": "sorry"})).await.expect(200);
+    let extended = daybook
+        .post(
+            &format!("{path}/extend"),
+            "e",
+            json!({"expires_at": "2999-06-01T00:00:00Z", "reason": "sorry"}),
+        )
+        .await
+        .expect(200);
     assert_eq!(extended["grant"]["expires_at"], "2999-06-01T00:00:00Z");
     let voided = daybook.post(&format!("{path}/void"), "v1", json!({"reason": "mistake"})).await.expect(200);
-    assert_eq!((&voided["entry"]["kind"], &voided["entry"]["amount"], &voided["grant"]["state"]), (&json!("VOID"), &json!("-50"), &json!("ended")));
+    assert_eq!(
+        (&voided["entry"]["kind"], &voided["entry"]["amount"], &voided["grant"]["state"]),
+        (&json!("VOID"), &json!("-50"), &json!("ended"))
+    );
     let again = daybook.post(&format!("{path}/void"), "v2", json!({"reason": "mistake"})).await.expect(200);
     assert_eq!(again["entry"]["seq"], voided["entry"]["seq"]);
-    daybook.post(&format!("{path}/extend"), "e2", json!({"expires_at": "2999-07-01T00:00:00Z", "reason": "x"})).await.problem("grant_ended");
+    daybook
+        .post(&format!("{path}/extend"), "e2", json!({"expires_at": "2999-07-01T00:00:00Z", "reason": "x"}))
+        .await
+        .problem("grant_ended");
     daybook.post(&format!("{path}/void"), "v3", json!({})).await.problem("invalid_request");
 
     let live = |value: &str| format!("{account}/grants?live={value}");
@@ -42,13 +61,23 @@ async fn money_that_goes_back_and_comes_again_moves_the_grant() {
     let path = format!("{account}/grants/{}", grants["data"][0]["id"].as_str().unwrap());
     daybook.post(&format!("{account}/charges"), "c", json!({"amount": "80"})).await.expect(201);
 
-    let taken = daybook.post(&format!("{path}/clawbacks"), "b1", json!({"amount": "50", "reason": "dispute", "payment_ref": "p"})).await.expect(201);
+    let taken = daybook
+        .post(
+            &format!("{path}/clawbacks"),
+            "b1",
+            json!({"amount": "50", "reason": "dispute", "payment_ref": "p"}),
+        )
+        .await
+        .expect(201);
     assert_eq!(column(&taken["entries"], "kind"), ["CLAWBACK"]);
     assert_eq!((&taken["balance"]["available"], &taken["balance"]["debt"]), (&json!("-30"), &json!("30")));
     let above = json!({"amount": "51", "reason": "dispute"});
     daybook.post(&format!("{path}/clawbacks"), "b2", above.clone()).await.problem("clawback_exceeds_grant");
     daybook.post(&format!("{path}/restores"), "r1", above).await.problem("restore_exceeds_clawbacks");
-    let back = daybook.post(&format!("{path}/restores"), "r2", json!({"amount": "50", "reason": "won", "payment_ref": "p"})).await.expect(201);
+    let back = daybook
+        .post(&format!("{path}/restores"), "r2", json!({"amount": "50", "reason": "won", "payment_ref": "p"}))
+        .await
+        .expect(201);
     assert_eq!(column(&back["entries"], "kind"), ["RESTORE"]);
     assert_eq!((&back["balance"]["available"], &back["balance"]["debt"]), (&json!("20"), &json!("0")));
 }
@@ -64,7 +93,9 @@ async fn a_correction_acts_for_the_keys_owner_within_the_roles_limits() {
     let path = format!("{account}/adjustments");
     let adjust = async |bearer: &str, key: &str, amount: &str| {
         let body = json!({"amount": amount, "reason_code": "goodwill", "reason": "an outage"}).to_string();
-        let request = axum::http::Request::post(&path).header("authorization", format!("Bearer {bearer}")).header("content-type", "application/json");
+        let request = axum::http::Request::post(&path)
+            .header("authorization", format!("Bearer {bearer}"))
+            .header("content-type", "application/json");
         daybook.send(request.header("idempotency-key", key).body(body.into()).unwrap()).await
     };
 
@@ -80,7 +111,10 @@ async fn a_correction_acts_for_the_keys_owner_within_the_roles_limits() {
     let problem = adjust(&support_key, "7", "0.000001").await.problem("forbidden");
     assert_eq!((&problem["limit"], &problem["used"]), (&json!("5000"), &json!("5000")));
     let replay = adjust(&support_key, "6", "-1000").await;
-    assert_eq!((replay.expect(201)["entry"]["kind"].as_str(), replay.header("idempotency-replayed")), (Some("ADJUST"), "true"));
+    assert_eq!(
+        (replay.expect(201)["entry"]["kind"].as_str(), replay.header("idempotency-replayed")),
+        (Some("ADJUST"), "true")
+    );
 
     adjust(&finance_key, "f1", "10000").await.expect(201);
     assert_eq!(adjust(&finance_key, "f2", "10000.000001").await.problem("forbidden")["limit"], "10000");

@@ -73,7 +73,8 @@ impl Daybook {
     }
 
     pub async fn with(flags: Flags, environment: &[(&str, &str)]) -> Daybook {
-        let name = format!("daybook_it_{}", uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext)).simple());
+        let name =
+            format!("daybook_it_{}", uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext)).simple());
         let mut admin = PgConnection::connect_with(&admin_options()).await.unwrap();
         admin.execute(AssertSqlSafe(format!("create database {name}"))).await.unwrap();
         let options = admin_options().database(&name);
@@ -81,11 +82,16 @@ impl Daybook {
         MIGRATOR.run(&mut owner).await.unwrap();
         owner.close().await.unwrap();
 
-        let environment = environment.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let environment =
+            environment.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         let config = Config::load(Sources { file: None, environment, flags }).unwrap();
         let database = Database { options, role: APP_ROLE.to_owned() };
         let pool = database.pool(4);
-        let ledger = Ledger::start(pool.clone(), database, Options { lanes: 1, aside_connections: 1, ..Options::default() });
+        let ledger = Ledger::start(
+            pool.clone(),
+            database,
+            Options { lanes: 1, aside_connections: 1, ..Options::default() },
+        );
         let state = AppState::new(config, pool, ledger);
         let mut daybook = Daybook { router: router(state.clone()), state, key: String::new(), name };
         let admin = daybook.user("admin@example.org", Role::Admin, &[]).await;
@@ -100,7 +106,8 @@ impl Daybook {
     }
 
     pub async fn new_key(&self, owner: &User, scopes: &[Scope]) -> String {
-        let new = NewKey { name: "test".to_owned(), owner: owner.id, scopes: scopes.to_vec(), expires_at: None };
+        let new =
+            NewKey { name: "test".to_owned(), owner: owner.id, scopes: scopes.to_vec(), expires_at: None };
         self.state.access.create_key(new, now()).await.unwrap().bearer
     }
 
@@ -127,18 +134,22 @@ impl Daybook {
     }
 
     pub async fn post_text(&self, path: &str, key: &str, body: impl Into<Body>) -> Reply {
-        let request = self.request("POST", path).header("idempotency-key", key).header("content-type", "application/json");
+        let request = self
+            .request("POST", path)
+            .header("idempotency-key", key)
+            .header("content-type", "application/json");
         self.send(request.body(body.into()).unwrap()).await
     }
 
     /// A new account with a paid grant that never ends. Its id, and its path.
     pub async fn account(&self, external_ref: &str, credits: &str) -> (AccountId, String) {
-        let account = self.post("/v1/accounts", external_ref, json!({"external_ref": external_ref})).await.expect(201);
+        let account =
+            self.post("/v1/accounts", external_ref, json!({"external_ref": external_ref})).await.expect(201);
         let id = account["id"].as_str().unwrap();
         let path = format!("/v1/accounts/{id}");
         if credits != "0" {
             let grant = json!({"amount": credits, "pool": "paid", "expires_at": null});
-            self.post(&format!("{path}/grants"), "first grant", grant).await.expect(201);
+            self.post(&format!("{path}/grants"), "first-grant", grant).await.expect(201);
         }
         (id.parse().unwrap(), path)
     }
@@ -162,7 +173,8 @@ impl Drop for Daybook {
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let mut admin = PgConnection::connect_with(&admin_options()).await.map_err(std::io::Error::other)?;
+                let mut admin =
+                    PgConnection::connect_with(&admin_options()).await.map_err(std::io::Error::other)?;
                 let statement = format!("drop database if exists {name} with (force)");
                 admin.execute(AssertSqlSafe(statement)).await.map_err(std::io::Error::other)?;
                 Ok::<(), std::io::Error>(())

@@ -38,8 +38,8 @@ impl Model {
             ..Event::new(Kind::Refund)
         };
         let refund = self.post(event, now);
-        self.within_balance()?;
         self.expire_ended(now);
+        self.within_balance()?;
         Ok(refund)
     }
 
@@ -121,9 +121,8 @@ impl Model {
             }
             (rest, main) = (rest - n, false);
         }
-        self.within_balance()?;
         self.expire_ended(now);
-        Ok(())
+        self.within_balance()
     }
 
     pub fn write_off(&mut self, amount: Credits, now: Instant) -> Result<(), Refusal> {
@@ -184,7 +183,7 @@ impl Model {
         self.book.erased = true;
     }
 
-    /// Refused where more comes in than an account may hold.
+    /// Refused where what comes in would leave more than an account may hold.
     pub fn within_balance(&self) -> Result<(), Refusal> {
         if self.available() + self.held() > BALANCE_MAX {
             return Err(Refusal::LimitExceeded { limit: Limit::Balance });

@@ -54,13 +54,12 @@ impl Model {
         push(&mut facts, Fact::DebtPaid(Some(id), pays), pays);
         push(&mut facts, Fact::Filled(id, amount - pays), amount - pays);
         self.post(Event { main: true, facts, ..Event::new(kind) }, now);
-        self.within_balance()?;
         for _ in moved {
             self.tag("grant: rolls earlier ones");
             self.post(Event::note(NoteKind::GrantExtended), now);
         }
         self.expire_ended(now);
-        Ok(())
+        self.within_balance()
     }
 
     /// Rolling moves only grants under it and not yet due, never to an earlier date (rule 10). Each has its note.

@@ -84,8 +84,7 @@ pub async fn create(State(state): State<AppState>, write: Write) -> Result<Respo
     let mut draft = Draft::new(verb);
     draft.words = Words { reason: None, metadata: metadata(body.metadata.clone()) };
     let command = draft.opening(may, AccountId::new(write.caller.now), key);
-    let metadata = body.metadata.as_ref().map_or_else(Map::new, |Metadata(object)| object.clone());
-    let posted = state.ledger.open(command, &metadata).await?;
+    let posted = state.ledger.submit(command).await?;
     if posted.replayed {
         state.metrics.count_replay();
     }
@@ -141,8 +140,10 @@ struct NoQuery {}
 #[into_params(parameter_in = Query)]
 pub struct AccountsQuery {
     /// How reference, name or e-mail address begin, or an id.
+    #[param(max_length = 255)]
     q: Option<String>,
     /// 1 to 200; 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -161,7 +162,7 @@ pub async fn index(
     let Query(AccountsQuery { q, limit, cursor }) = query(&uri)?;
     // An empty search is no search.
     let q = list::name(q.filter(|q| !q.is_empty()), "q")?.unwrap_or_default();
-    let page = state.ledger.accounts(&q, &page_request(limit, cursor)?).await?;
+    let page = state.ledger.accounts(&q, &page_request(limit.as_deref(), cursor)?).await?;
     list(&page, Account::of)
 }
 
@@ -170,6 +171,7 @@ pub async fn index(
 #[into_params(parameter_in = Query)]
 pub struct BalanceQuery {
     /// An instant in the past; now if absent.
+    #[param(value_type = Option<chrono::DateTime<chrono::Utc>>)]
     at: Option<String>,
 }
 

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::answer::{AdjustmentAnswer, Kind, response};
 use super::caller::{Caller, Write, resolve};
 use super::draft::Draft;
-use super::input::{self, ExpiresAt, Reason, SignedAmount};
+use super::input::{self, ExpiresAt, Reason, SignedAmount, Word};
 use super::schema::{PoolName, ReasonCodeName};
 use crate::http::problem::Problem;
 use crate::state::AppState;
@@ -27,12 +27,12 @@ pub struct AdjustmentBody {
     /// Above 0 puts credits in, below takes them out.
     amount: SignedAmount,
     #[schema(value_type = ReasonCodeName)]
-    reason_code: ReasonCode,
+    reason_code: Word<ReasonCode>,
     reason: Reason,
     /// Of the grant that a plus makes: `promo` if absent.
     #[serde(default)]
     #[schema(value_type = Option<PoolName>)]
-    pool: Option<Pool>,
+    pool: Option<Word<Pool>>,
     #[serde(default)]
     expires_at: ExpiresAt,
 }
@@ -42,8 +42,8 @@ impl AdjustmentBody {
         let verb = LedgerVerb::Adjust {
             id: GrantId::new(now),
             amount: self.amount.0,
-            code: self.reason_code,
-            pool: self.pool,
+            code: self.reason_code.0,
+            pool: self.pool.map(|Word(pool)| pool),
             expires: self.expires_at.0,
         };
         Draft::new(verb).because(Some(self.reason.0))

@@ -25,7 +25,7 @@ use super::charges::ChargeBody;
 use super::entries::RefundBody;
 use super::grants::{ExtendBody, GrantBody, VoidBody};
 use super::holds::{HoldBody, ReleaseBody, RenewBody, ReverseBody, SettleBody};
-use super::input::{parse, parse_text};
+use super::input::{Word, parse, parse_text};
 use super::jobs::{CompletedBody, FailedBody, StartedBody};
 use crate::http::problem::{Name, Problem};
 use crate::security::RequestId;
@@ -213,7 +213,7 @@ struct Reader<'a> {
 /// The verb, read before the rest, which it decides about.
 #[derive(Deserialize)]
 struct VerbOf {
-    r#do: BatchVerb,
+    r#do: Word<BatchVerb>,
 }
 
 impl Reader<'_> {
@@ -222,8 +222,8 @@ impl Reader<'_> {
     }
 
     async fn read(&mut self, text: &str) -> Result<Step, Problem> {
-        let VerbOf { r#do } = parse_text(text)?;
-        match r#do {
+        let VerbOf { r#do: Word(verb) } = parse_text(text)?;
+        match verb {
             BatchVerb::Charge => self.command::<ChargeBody>(text).await,
             BatchVerb::Hold => self.command::<HoldBody>(text).await,
             BatchVerb::Settle => self.command::<SettleBody>(text).await,
@@ -392,9 +392,9 @@ mod tests {
 
     use super::*;
 
-    type Read<B, O> = Result<(Option<String>, String, String), (String, &'static str)>;
+    type Read = Result<(Option<String>, String, String), (String, &'static str)>;
 
-    fn read<B: for<'de> Deserialize<'de>, O: PathId>(text: &str) -> Read<B, O> {
+    fn read<B: for<'de> Deserialize<'de>, O: PathId>(text: &str) -> Read {
         match parse_text::<Envelope<B, O>>(text) {
             Ok(envelope) => Ok((envelope.key, envelope.account, envelope.of)),
             Err(problem) => Err((problem.errors[0].pointer.clone(), problem.name.word())),

@@ -221,7 +221,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     }
     let mut parts = text.split(';').map(str::trim);
     let is_json = parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
-    is_json && parts.all(|parameter| is_utf8(parameter))
+    is_json && parts.all(is_utf8)
 }
 
 fn is_utf8(parameter: &str) -> bool {

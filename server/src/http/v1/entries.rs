@@ -69,21 +69,33 @@ pub async fn refund(
 #[into_params(parameter_in = Query)]
 pub struct EntriesQuery {
     /// One or more kinds with commas between them, such as `CONSUME,SETTLE`.
+    #[param(pattern = "^[A-Z_]+(,[A-Z_]+)*$")]
     kind: Option<String>,
     /// From this `effective_at` on.
+    #[param(value_type = Option<DateTime<Utc>>)]
     from: Option<String>,
     /// Before this `effective_at`.
+    #[param(value_type = Option<DateTime<Utc>>)]
     to: Option<String>,
+    #[param(value_type = Option<DateTime<Utc>>)]
     occurred_from: Option<String>,
+    #[param(value_type = Option<DateTime<Utc>>)]
     occurred_to: Option<String>,
+    #[param(min_length = 1, max_length = 255)]
     member: Option<String>,
+    #[param(min_length = 1, max_length = 255)]
     model: Option<String>,
+    #[param(min_length = 1, max_length = 255)]
     key_ref: Option<String>,
+    #[param(min_length = 1, max_length = 255)]
     request_ref: Option<String>,
     /// The least absolute `amount`, or `moved` where that is 0.
+    #[param(value_type = Option<super::schema::CreditsText>)]
     min: Option<String>,
+    #[param(value_type = Option<super::schema::CreditsText>)]
     max: Option<String>,
     /// 1 to 200; 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -122,7 +134,7 @@ pub async fn index(
 ) -> Result<Response<Body>, Problem> {
     let account = caller.reads(&state, &account).await?.account();
     let Query(mut asked) = query::<EntriesQuery>(&uri)?;
-    let request = page_request(asked.limit.take(), asked.cursor.take())?;
+    let request = page_request(asked.limit.as_deref(), asked.cursor.take())?;
     let page = state.ledger.entries(account, &asked.filter()?, &request).await?;
     list::must_exist(&state, account, page.rows.is_empty()).await?;
     list(&page, EntryShape::of)

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::answer::{EntriesAnswer, GrantAnswer, Kind};
 use super::caller::{Caller, PathId, Verb, Write};
 use super::draft::Draft;
-use super::input::{ExpiresAt, Metadata, Name, PositiveAmount, Reason, Time, metadata, text};
+use super::input::{ExpiresAt, Metadata, Name, PositiveAmount, Reason, Time, Word, metadata, text};
 use super::list::{self, list, page_request, query};
 use super::shapes::{Grant, List};
 use crate::http::problem::Problem;
@@ -33,7 +33,7 @@ impl PathId for GrantId {
 pub struct GrantBody {
     amount: PositiveAmount,
     #[schema(value_type = super::schema::PoolName)]
-    pool: Pool,
+    pool: Word<Pool>,
     #[serde(default)]
     expires_at: ExpiresAt,
     /// Where it comes from.
@@ -54,7 +54,7 @@ impl Verb for GrantBody {
         let mut draft = Draft::new(LedgerVerb::Grant {
             id: GrantId::new(now),
             amount: self.amount.0,
-            pool: self.pool,
+            pool: self.pool.0,
             expires: self.expires_at.0,
             source: text(self.source),
         })
@@ -217,8 +217,10 @@ pub async fn restore(
 #[into_params(parameter_in = Query)]
 pub struct GrantsQuery {
     /// `true`: only grants that live; `false`: only grants that have ended.
+    #[param(value_type = Option<bool>)]
     live: Option<String>,
     /// 1 to 200; 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -238,7 +240,7 @@ pub async fn index(
     let account = caller.reads(&state, &account).await?.account();
     let Query(GrantsQuery { live, limit, cursor }) = query(&uri)?;
     let live = list::flag(live.as_deref(), "live")?;
-    let page = state.ledger.grants(account, live, &page_request(limit, cursor)?).await?;
+    let page = state.ledger.grants(account, live, &page_request(limit.as_deref(), cursor)?).await?;
     list::must_exist(&state, account, page.rows.is_empty()).await?;
     list(&page, Grant::of)
 }

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::answer::{HoldAnswer, HoldChangeAnswer, Kind, SettleAnswer, ok};
 use super::caller::{Caller, PathId, Verb, Write};
 use super::draft::Draft;
-use super::input::{Amount, Metadata, Name, Reason, Text, Time, metadata, text};
+use super::input::{Amount, Metadata, Name, Reason, Text, Time, Word, metadata, text};
 use super::list::{self, list, page_request, query};
 use super::shapes::{Hold, List};
 use crate::http::problem::Problem;
@@ -151,7 +151,8 @@ pub enum Outcome {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReverseBody {
-    outcome: Outcome,
+    #[schema(value_type = Outcome)]
+    outcome: Word<Outcome>,
     #[serde(default)]
     reason: Option<Reason>,
 }
@@ -162,7 +163,7 @@ impl Verb for ReverseBody {
     const ANSWER: Kind = Kind::HoldChange;
 
     fn draft(self, hold: HoldId, _now: DateTime<Utc>) -> Result<Draft, Problem> {
-        let outcome = match self.outcome {
+        let outcome = match self.outcome.0 {
             Outcome::Failed => ReverseOutcome::Failed,
             Outcome::Unknown => ReverseOutcome::Unknown,
         };
@@ -248,9 +249,10 @@ pub async fn reverse(
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct HoldsQuery {
-    /// `open`, `settled`, `released`, `reversed` or `expired`.
+    #[param(value_type = Option<super::schema::HoldState>)]
     status: Option<String>,
     /// 1 to 200; 50 if absent.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -270,7 +272,7 @@ pub async fn index(
     let account = caller.reads(&state, &account).await?.account();
     let Query(HoldsQuery { status, limit, cursor }) = query(&uri)?;
     let status = list::word(status.as_deref(), "status", HoldStatus::parse)?;
-    let page = state.ledger.holds(account, status, &page_request(limit, cursor)?).await?;
+    let page = state.ledger.holds(account, status, &page_request(limit.as_deref(), cursor)?).await?;
     list::must_exist(&state, account, page.rows.is_empty()).await?;
     list(&page, Hold::of)
 }

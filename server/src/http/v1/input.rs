@@ -12,7 +12,8 @@ use ledger::command::Expiry;
 use ledger::credits::AmountError;
 use ledger::limits::{METADATA_BYTES_MAX, amount_max};
 use ledger::{Credits, limits};
-use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
+use serde::de::value::CowStrDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
@@ -26,6 +27,10 @@ pub fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, Problem> {
 }
 
 pub fn parse_text<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Problem> {
+    // The derived readers would also take a list, field by field.
+    if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
+        return Err(Problem::field("", "is not a JSON object"));
+    }
     serde_json::from_str(text).map_err(|error| explain::<T>(text, &error))
 }
 
@@ -170,6 +175,17 @@ impl<'de, const MAX: usize> Deserialize<'de> for Text<MAX> {
 /// The text within, of a field that may be absent.
 pub fn text<const MAX: usize>(field: Option<Text<MAX>>) -> Option<String> {
     field.map(|Text(text)| text)
+}
+
+/// One word of a few, written as a string. The derived readers would also take `{"word":null}`.
+#[derive(Clone, Copy, Debug)]
+pub struct Word<T>(pub T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word<T>, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        T::deserialize(CowStrDeserializer::new(text)).map(Word)
+    }
 }
 
 // ---- times

@@ -29,8 +29,8 @@ pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<Query<T>, Problem> {
     })
 }
 
-pub fn page_request(limit: Option<String>, cursor: Option<String>) -> Result<PageRequest, Problem> {
-    let limit = match limit.as_deref().map(str::parse::<u32>) {
+pub fn page_request(limit: Option<&str>, cursor: Option<String>) -> Result<PageRequest, Problem> {
+    let limit = match limit.map(str::parse::<u32>) {
         None => 0,
         Some(Ok(limit)) if (1..=LIMIT_MAX).contains(&limit) => limit,
         Some(_) => return Err(Problem::field("limit", "is not a number from 1 to 200")),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn limits_go_from_1_to_200() {
-        let limit = |text: &str| page_request(Some(text.to_owned()), None).map(|page| page.limit).ok();
+        let limit = |text: &str| page_request(Some(text), None).map(|page| page.limit).ok();
         assert_eq!(limit("1"), Some(1));
         assert_eq!(limit("200"), Some(200));
         for text in ["0", "201", "-1", "", "x", "1.5"] {

@@ -60,6 +60,7 @@ pub fn routes(has_test_clock: bool) -> Router<AppState> {
         .route("/v1/batch", post(batch::create))
         .route("/v1/openapi.json", get(openapi::serve))
         .route("/v1", any(nowhere))
+        .route("/v1/", any(nowhere))
         .route("/v1/{*rest}", any(nowhere))
         .method_not_allowed_fallback(method_not_allowed)
 }

@@ -107,7 +107,8 @@ fn add_common(path: &str, method: &HttpMethod, operation: &mut Operation) {
         if let RefOr::T(parameter) = parameter
             && parameter.name == "account"
         {
-            parameter.description = Some("The account's id, or `ref:` and its own reference, percent-encoded.".to_owned());
+            parameter.description =
+                Some("The account's id, or `ref:` and its own reference, percent-encoded.".to_owned());
         }
     }
     if *method == HttpMethod::Post && path != "/v1/batch" {

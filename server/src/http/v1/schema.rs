@@ -45,7 +45,9 @@ fn string() -> ObjectBuilder {
 fn amount_input(pattern: &str, description: &str) -> RefOr<Schema> {
     let text = string().pattern(Some(pattern)).examples(["12.5"]);
     let number = ObjectBuilder::new().schema_type(Type::Number);
-    RefOr::T(Schema::AnyOf(AnyOfBuilder::new().item(text).item(number).description(Some(description)).build()))
+    RefOr::T(Schema::AnyOf(
+        AnyOfBuilder::new().item(text).item(number).description(Some(description)).build(),
+    ))
 }
 
 fn time() -> ObjectBuilder {
@@ -148,6 +150,10 @@ described!(DirectionName, "Direction", one_of(Direction::ALL.iter().map(|directi
 described!(EntryKind, "EntryKind", one_of(Kind::ALL.iter().map(|kind| kind.as_str())));
 described!(GrantState, "GrantState", one_of(["live", "ended"]));
 described!(HoldState, "HoldStatus", one_of(HoldStatus::ALL.map(HoldStatus::as_str)));
-described!(LedgerAccountName, "LedgerAccount", one_of(LedgerAccount::ALL.iter().map(|account| account.as_str())));
+described!(
+    LedgerAccountName,
+    "LedgerAccount",
+    one_of(LedgerAccount::ALL.iter().map(|account| account.as_str()))
+);
 described!(PoolName, "Pool", one_of(Pool::ALL.map(Pool::as_str)));
 described!(ReasonCodeName, "ReasonCode", one_of(ReasonCode::ALL.map(ReasonCode::as_str)));

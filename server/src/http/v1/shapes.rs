@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::schema::{
-    AccountState, ActorKindName, Breaker, CreditsText, DirectionName, EntryKind, GrantState, HexText, HoldState, LedgerAccountName,
-    MetadataObject, PoolName,
+    AccountState, ActorKindName, Breaker, CreditsText, DirectionName, EntryKind, GrantState, HexText,
+    HoldState, LedgerAccountName, MetadataObject, PoolName,
 };
 use crate::http::problem::breaker_word;
 

@@ -1,0 +1,104 @@
+use axum::body::Body;
+use axum::http::Request;
+use server::http::problem::Name;
+
+use crate::support::Daybook;
+
+#[tokio::test]
+async fn every_error_is_a_problem_document_with_a_page() {
+    let daybook = Daybook::start().await;
+    for path in ["/v1", "/v1/", "/v1/nope", "/v1/accounts/a/b/c/d/e", "/v1/accounts/"] {
+        let reply = daybook.get(path).await;
+        reply.problem("not_found");
+        assert_eq!(reply.status, 404, "{path}");
+    }
+    for (method, path, allowed) in [
+        ("DELETE", "/v1/accounts", ["POST", "GET"].as_slice()),
+        ("GET", "/v1/batch", &["POST"]),
+        ("PATCH", "/v1/accounts/a", &["GET"]),
+        ("POST", "/v1/openapi.json", &["GET"]),
+    ] {
+        let reply = daybook.send(daybook.request(method, path).body(Body::empty()).unwrap()).await;
+        reply.problem("method_not_allowed");
+        assert_eq!(reply.status, 405);
+        for method in allowed {
+            assert!(reply.header("allow").contains(method), "{path} {}", reply.header("allow"));
+        }
+    }
+    for name in Name::ALL {
+        let page = daybook.get(&format!("/problems/{}", name.word())).await;
+        assert_eq!(page.status, 200, "{}", name.word());
+        assert!(page.header("content-type").starts_with("text/html"));
+        assert!(page.text.contains(&format!("<code>{}</code>", name.word())));
+    }
+    assert_eq!(daybook.get("/problems/nope").await.status, 404);
+    assert_eq!(daybook.get("/problems").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_that_is_no_key_is_not_taken() {
+    let daybook = Daybook::start().await;
+    let key = daybook.key.clone();
+    let mistyped = format!("{}x", &key[..key.len() - 1]);
+    let cut = &key[..key.len() - 1];
+    for value in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic abc",
+        &key,
+        "Bearer dbk_00000000_x",
+        &format!("Bearer {mistyped}"),
+        &format!("Bearer {cut}"),
+        &format!("Bearer {key} x"),
+    ] {
+        let request =
+            Request::get("/v1/accounts").header("authorization", value).body(Body::empty()).unwrap();
+        let reply = daybook.send(request).await;
+        reply.problem("unauthenticated");
+        assert_eq!((reply.status.as_u16(), reply.header("www-authenticate")), (401, "Bearer"), "{value}");
+    }
+    let none = daybook.send(Request::get("/v1/accounts").body(Body::empty()).unwrap()).await;
+    none.problem("unauthenticated");
+    let twice = daybook
+        .request("GET", "/v1/accounts")
+        .header("authorization", "Bearer x")
+        .body(Body::empty())
+        .unwrap();
+    daybook.send(twice).await.problem("unauthenticated");
+}
+
+#[tokio::test]
+async fn health_is_answered_without_a_key() {
+    let daybook = Daybook::start().await;
+    for path in ["/live", "/ready"] {
+        let reply = daybook.send(Request::get(path).body(Body::empty()).unwrap()).await;
+        reply.expect(200);
+    }
+    assert_eq!(daybook.get("/metrics").await.status, 404);
+    daybook.state.pool.close().await;
+    assert_eq!(daybook.get("/live").await.status, 200);
+    assert_eq!(daybook.get("/ready").await.status, 503);
+    let reply = daybook.get("/v1/accounts").await;
+    assert_eq!(reply.status, 503);
+    reply.problem("database_unavailable");
+    assert_eq!(reply.header("retry-after"), "2");
+}
+
+#[tokio::test]
+async fn a_panic_is_a_problem_document_too() {
+    let mut daybook = Daybook::start().await;
+    let routes = axum::Router::new().route(
+        "/v1/boom",
+        axum::routing::get(async || {
+            if true {
+                panic!("on purpose")
+            }
+        }),
+    );
+    daybook.router = server::serve::outermost(routes, daybook.state.clone());
+    let reply = daybook.get("/v1/boom").await;
+    reply.problem("internal");
+    assert_eq!(reply.status, 500);
+    assert!(!reply.text.contains("on purpose"));
+}
