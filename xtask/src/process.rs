@@ -161,6 +161,11 @@ impl Beside {
         Ok(Self { child: spawn(command)?, name: shown(command) })
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until an HTTP server on this machine answers a request, whatever the answer is.
     pub fn wait_answering(&mut self, port: u16, patience: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + patience;

@@ -1,9 +1,11 @@
 //! A live instance with demo data, in a database of its own on the throw-away Postgres.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::process::{self, Beside};
@@ -11,6 +13,7 @@ use crate::test::Ground;
 use crate::test::rust;
 
 const START_PATIENCE: Duration = Duration::from_secs(60);
+const SCOPES: &str = "accounts:write,read,usage:write,grants:write,refunds:write,adjust";
 /// Names that tests and tools use; the server would take them for settings.
 const NO_SETTINGS: &[&str] =
     &["DAYBOOK_FULL", "DAYBOOK_BIN", "DAYBOOK_URL", "DAYBOOK_LOGINS", "DAYBOOK_CHROMIUM"];
@@ -57,18 +60,29 @@ impl Instance {
 
     /// Makes an API key with every scope for the demo's admin and answers what `Authorization: Bearer` takes.
     pub fn api_key(&self, ground: &Ground<'_>) -> Result<String, Failure> {
-        let text = fs::read_to_string(&self.logins).map_err(Failure::io("read", &self.logins))?;
-        let owner = find_login(&text, "admin").ok_or_else(|| self.malformed("no login of the role admin"))?;
+        let demo = self.demo()?;
+        let logins = demo.get("logins").and_then(Value::as_array).into_iter().flatten();
+        let is_admin = |login: &&Value| login.get("role").and_then(Value::as_str) == Some("admin");
+        let owner = logins.filter(is_admin).find_map(|login| login.get("email")?.as_str());
+        let owner = owner.ok_or_else(|| self.malformed("no login of the role admin"))?;
         let mut create = daybook(&self.program, &self.database_url, ground);
-        create.args(["key", "create", "schemathesis", "--json", "--owner", &owner]);
-        for scope in ["accounts:write", "read", "usage:write", "grants:write", "refunds:write", "adjust"] {
-            create.args(["--scope", scope]);
-        }
+        create.args(["key", "create", "schemathesis", "--json", "--owner", owner, "--scope", SCOPES]);
         let answer = process::output_of(&mut create)?;
-        let key: serde_json::Value =
-            serde_json::from_str(&answer).map_err(|error| self.malformed(&error.to_string()))?;
-        let bearer = key.get("key").and_then(serde_json::Value::as_str);
+        let key: Value = serde_json::from_str(&answer).map_err(|error| self.malformed(&error.to_string()))?;
+        let bearer = key.get("key").and_then(Value::as_str);
         bearer.map(str::to_owned).ok_or_else(|| self.malformed("key create --json printed no key"))
+    }
+
+    /// The id of one of the demo's accounts.
+    pub fn account(&self) -> Result<String, Failure> {
+        let demo = self.demo()?;
+        let id = demo.pointer("/accounts/0/id").and_then(Value::as_str);
+        id.map(str::to_owned).ok_or_else(|| self.malformed("no account"))
+    }
+
+    fn demo(&self) -> Result<Value, Failure> {
+        let text = fs::read_to_string(&self.logins).map_err(Failure::io("read", &self.logins))?;
+        serde_json::from_str(&text).map_err(|error| self.malformed(&error.to_string()))
     }
 
     fn malformed(&self, reason: &str) -> Failure {
@@ -76,38 +90,11 @@ impl Instance {
     }
 }
 
-fn daybook(program: &PathBuf, database_url: &str, ground: &Ground<'_>) -> Command {
+fn daybook(program: &Path, database_url: &str, ground: &Ground<'_>) -> Command {
     let mut command = process::command(program);
     command.current_dir(ground.workspace.root()).env("DATABASE_URL", database_url);
     for name in NO_SETTINGS {
         command.env_remove(name);
     }
     command
-}
-
-/// The e-mail of the demo login with this role, wherever in the file the list of logins is.
-fn find_login(text: &str, role: &str) -> Option<String> {
-    fn search(value: &serde_json::Value, role: &str) -> Option<String> {
-        let own = value.get("role").and_then(serde_json::Value::as_str) == Some(role);
-        let email = value.get("email").and_then(serde_json::Value::as_str);
-        if let (true, Some(email)) = (own, email) {
-            return Some(email.to_owned());
-        }
-        let (list, map) = (value.as_array(), value.as_object());
-        list.and_then(|list| list.iter().find_map(|inner| search(inner, role)))
-            .or_else(|| map.and_then(|map| map.values().find_map(|inner| search(inner, role))))
-    }
-    search(&serde_json::from_str(text).ok()?, role)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::find_login;
-
-    #[test]
-    fn the_login_of_a_role_is_found() {
-        let text = r#"{"logins":[{"role":"support","email":"s@x"},{"role":"admin","email":"a@x"}]}"#;
-        assert_eq!(find_login(text, "admin"), Some("a@x".to_owned()));
-        assert_eq!(find_login(text, "finance"), None);
-    }
 }
