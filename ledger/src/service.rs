@@ -160,7 +160,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Starts the lanes. `pool` serves the reads; the lanes make connections of their own. Needs a tokio runtime.
-    pub fn start(pool: PgPool, database: Database, options: Options) -> Ledger {
+    pub fn start(pool: PgPool, database: &Database, options: Options) -> Ledger {
         Ledger { pool, poster: Poster::start(database, options) }
     }
 

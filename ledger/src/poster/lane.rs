@@ -50,9 +50,10 @@ impl Line {
                 Err(failure)
             }
             // It may have been in the middle of its commit.
-            Err(_) => {
-                Err(RoundFailure { error: StoreError::Lost(sqlx::Error::PoolTimedOut), in_doubt: Some(Vec::new()) })
-            }
+            Err(_) => Err(RoundFailure {
+                error: StoreError::Lost(sqlx::Error::PoolTimedOut),
+                in_doubt: Some(Vec::new()),
+            }),
         }
     }
 
@@ -179,7 +180,9 @@ pub(crate) async fn work(
                 }
             }
             Settled::StillLocked => locked.extend(jobs.into_iter().map(|job| (job.command.account, job))),
-            Settled::Away => jobs.into_iter().for_each(|job| job.answer_not_done(PostError::DatabaseUnavailable)),
+            Settled::Away => {
+                jobs.into_iter().for_each(|job| job.answer_not_done(PostError::DatabaseUnavailable));
+            }
             Settled::Failed(error) if jobs.len() == 1 => {
                 for job in jobs {
                     let answer = alone(&error, &job.command);

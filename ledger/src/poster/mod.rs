@@ -90,7 +90,7 @@ pub(crate) enum Queue {
 }
 
 impl Poster {
-    pub(crate) fn start(database: Database, options: Options) -> Poster {
+    pub(crate) fn start(database: &Database, options: Options) -> Poster {
         let aside = aside::Aside::new(database.clone(), options);
         let lanes = (0..options.lanes.max(1)).map(|_| {
             let (callers, callers_in) = mpsc::channel(options.queue_max);

@@ -242,7 +242,12 @@ impl<'a> Desk<'a> {
             self.addresses.push((account, main.seq, address));
         }
         if let Verb::Open { name, email, .. } = &command.verb {
-            self.profiles.push(Profile { account, name: name.as_deref(), email: email.as_deref(), metadata: chain::metadata_text(&command.words) });
+            self.profiles.push(Profile {
+                account,
+                name: name.as_deref(),
+                email: email.as_deref(),
+                metadata: chain::metadata_text(&command.words),
+            });
         }
         state.apply(&decision);
         self.decisions.push((account, decision));

@@ -218,8 +218,9 @@ async fn last_seq_by(pool: &PgPool, account: AccountId, at: DateTime<Utc>) -> Re
 /// The accounts of a list with their profiles and balances.
 pub(crate) async fn account(pool: &PgPool, account: AccountId) -> Result<Option<AccountView>, StoreError> {
     let profile = sqlx::query!(
-        r#"select a.created_at, r.external_ref as "external_ref?", p.name, p.email, p.metadata as "metadata?"
+        r#"select coalesce(e.recorded_at, a.created_at) as "created_at!", r.external_ref as "external_ref?", p.name, p.email, p.metadata as "metadata?"
         from accounts a
+        left join entries e on e.account_id = a.id and e.seq = 1
         left join account_refs r on r.account_id = a.id
         left join account_profiles p on p.account_id = a.id
         where a.id = $1 and a.seq > 0"#,

@@ -82,7 +82,7 @@ impl Bench {
     pub async fn on(database: PgConnectOptions, options: Options) -> Bench {
         let handle = Database { options: database.clone(), role: ledger::APP_ROLE.to_owned() };
         let pool = handle.pool(8);
-        Bench { options: database, ledger: Ledger::start(pool.clone(), handle, options), pool }
+        Bench { options: database, ledger: Ledger::start(pool.clone(), &handle, options), pool }
     }
 
     /// A connection as the role that migrated, which owns the tables.

@@ -71,7 +71,13 @@ impl<'a> Database<'a> {
         let grants = self.rows("select * from grants where account_id = $1").await;
         let holds = self.rows("select * from holds where account_id = $1").await;
         let Some(row) = accounts.first() else {
-            return Snapshot { status: AccountStatus::Open, policy: String::new(), head: Head::empty(), grants: Vec::new(), holds: Vec::new() };
+            return Snapshot {
+                status: AccountStatus::Open,
+                policy: String::new(),
+                head: Head::empty(),
+                grants: Vec::new(),
+                holds: Vec::new(),
+            };
         };
         let status = AccountStatus::ALL[usize::try_from(row.get::<i16, _>("status") - 1).unwrap()];
         Snapshot {
@@ -150,7 +156,10 @@ fn grant(row: &PgRow) -> Grant {
 fn hold(row: &PgRow) -> Hold {
     let grants: Vec<uuid::Uuid> = row.get("part_grants");
     let amounts: Vec<Decimal> = row.get("part_amounts");
-    let part = |(grant, amount): (uuid::Uuid, Decimal)| HoldPart { grant: GrantId(grant), amount: Credits::exact(amount).unwrap() };
+    let part = |(grant, amount): (uuid::Uuid, Decimal)| HoldPart {
+        grant: GrantId(grant),
+        amount: Credits::exact(amount).unwrap(),
+    };
     Hold {
         id: HoldId(row.get("id")),
         seq: Seq(row.get("seq")),
@@ -189,7 +198,9 @@ fn generated_histories_agree_with_the_model_through_the_database() {
         let seed = 1_000_000 + number;
         let history = generate(seed);
         // All histories open an account of the same reference.
-        runtime.block_on(async { sqlx::query("delete from account_refs").execute(&bench.pool).await }).unwrap();
+        runtime
+            .block_on(async { sqlx::query("delete from account_refs").execute(&bench.pool).await })
+            .unwrap();
         let mut subject = Database::new(&runtime, &bench, &history);
         match check(&history, &mut subject, &mut Reach::new(), None) {
             Ok(written) => entries += written,

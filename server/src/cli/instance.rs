@@ -124,7 +124,7 @@ impl Instance {
             )
         })?;
         let pool = store.pool(settings.connections_max);
-        let ledger = Ledger::start(pool.clone(), store, ledger::poster::Options::default());
+        let ledger = Ledger::start(pool.clone(), &store, ledger::poster::Options::default());
         let access = Access::new(pool.clone(), AccessOptions::default());
         Ok(Instance { database, pool, ledger, access })
     }

@@ -66,8 +66,10 @@ pub struct Record {
     pub unclear: Vec<String>,
     /// Answers that promised that nothing had been written.
     pub not_now: Vec<String>,
-    /// Acknowledgements that were not replays: one at most.
+    /// Acknowledgements that were not replays.
     pub fresh: u32,
+    /// To how many servers it was sent at once.
+    pub at_once: u32,
     pub faults: Vec<String>,
 }
 
@@ -80,6 +82,7 @@ impl Record {
             unclear: Vec::new(),
             not_now: Vec::new(),
             fresh: 0,
+            at_once: 1,
             faults: Vec::new(),
         }
     }
@@ -114,6 +117,7 @@ impl Record {
 
     /// Writes the answers of two servers to the same request down. One may have refused before the other accepted.
     pub fn note_both(&mut self, answers: [Answer; 2], began: Instant) {
+        self.at_once = 2;
         let [first, second] = answers;
         let (first, second) = match (first, second) {
             // What the other server did to the same request is open, so this refusal decides nothing.

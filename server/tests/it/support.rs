@@ -89,7 +89,7 @@ impl Daybook {
         let pool = database.pool(4);
         let ledger = Ledger::start(
             pool.clone(),
-            database,
+            &database,
             Options { lanes: 1, aside_connections: 1, ..Options::default() },
         );
         let state = AppState::new(config, pool, ledger);

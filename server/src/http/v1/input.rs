@@ -344,6 +344,7 @@ pub fn idempotency_key(text: &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
 
+    #[expect(dead_code, reason = "some fields are there for what they refuse")]
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body {
