@@ -25,7 +25,7 @@ create table test_clock (
 
 -- The one clock of decisions, sweeps and workers.
 create function ledger_now() returns timestamptz language sql volatile parallel safe as
-$$ select coalesce((select now from test_clock), clock_timestamp()) $$;
+$$ select coalesce((select now from public.test_clock), clock_timestamp()) $$;
 
 -- Named sets of rules. Every account points at one.
 create table policies (
@@ -263,9 +263,10 @@ create table purges (
     sums jsonb not null
 );
 
--- The guards.
+-- The guards. Their functions look names up in this schema first, so that a temporary table of the same name cannot stand
+-- in for a real one.
 
-create function journal_is_append_only() returns trigger language plpgsql as $$
+create function journal_is_append_only() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
     raise exception 'the journal is append-only: % on % is refused', tg_op, tg_table_name using errcode = 'DB001';
 end $$;
@@ -276,7 +277,7 @@ create trigger lines_no_update before update on lines execute function journal_i
 create trigger lines_no_truncate before truncate on lines execute function journal_is_append_only();
 
 -- A delete is right only for the account that the transaction-local setting names, with its purge row in the same transaction.
-create function journal_purge_only() returns trigger language plpgsql as $$
+create function journal_purge_only() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
     if exists (
         select from (select distinct account_id from gone) deleted
@@ -295,7 +296,7 @@ create trigger lines_purge_only after delete on lines referencing old table as g
 
 -- All lines of an entry come with it: their positions are 1 to line_count, so no later line finds a free place, and the
 -- last one of them must be there. Together with the check on lines this refuses an entry with fewer lines than it says.
-create function entries_have_their_lines() returns trigger language plpgsql as $$
+create function entries_have_their_lines() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
     bad record;
 begin
@@ -312,7 +313,7 @@ end $$;
 create trigger entries_with_lines after insert on entries referencing new table as added
     for each statement execute function entries_have_their_lines();
 
-create function lines_balance() returns trigger language plpgsql as $$
+create function lines_balance() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
     bad record;
 begin
@@ -335,11 +336,61 @@ end $$;
 create trigger lines_with_entry after insert on lines referencing new table as added
     for each statement execute function lines_balance();
 
--- The rights of the role that serves requests. It may insert journal rows; deleting them passes the purge guard.
+-- The purge of one account, whole: its tombstone is computed here, and the role that serves requests has no other way to
+-- delete a row of the journal. Answers with the last entry's number, or null if there is no such account.
+create function purge_account(account uuid, by_whom text, because text) returns bigint
+language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $$
+declare
+    head record;
+begin
+    select a.seq, a.hash into head from accounts a where a.id = account for update;
+    if not found then
+        return null;
+    end if;
+    insert into purges (account_id, who, why, purged_at, last_seq, last_hash, sums)
+    select account, by_whom, because, ledger_now(), head.seq, head.hash,
+        coalesce(jsonb_agg(jsonb_build_object('ledger_account', s.ledger_account, 'pool', s.pool, 'day', s.day,
+            'debit', s.debit::text, 'credit', s.credit::text)), '[]')
+    from (
+        select l.ledger_account, g.pool, (e.effective_at at time zone 'UTC')::date as day,
+            sum(l.amount) filter (where l.direction = 1) as debit, sum(l.amount) filter (where l.direction = 2) as credit
+        from lines l
+        join entries e on e.account_id = l.account_id and e.seq = l.seq
+        left join grants g on g.account_id = l.account_id and g.id = l.grant_id
+        where l.account_id = account
+        group by 1, 2, 3
+    ) s;
+    perform set_config('daybook.purge', account::text, true);
+    delete from lines l where l.account_id = account;
+    delete from entries e where e.account_id = account;
+    delete from entry_words w where w.account_id = account;
+    delete from entry_addresses d where d.account_id = account;
+    delete from outbox o where o.account_id = account;
+    delete from holds h where h.account_id = account;
+    delete from grants g where g.account_id = account;
+    delete from quotas q where q.account_id = account;
+    delete from account_refs r where r.account_id = account;
+    delete from account_profiles p where p.account_id = account;
+    delete from accounts a where a.id = account;
+    perform set_config('daybook.purge', '', true);
+    return head.seq;
+end $$;
+revoke execute on function purge_account from public;
+
+-- Takes back accounts that were inserted for openings which were refused; one with an entry stays.
+create function unopen_accounts(opened uuid[]) returns void
+language sql security definer set search_path = pg_catalog, public, pg_temp as $$
+    delete from account_refs r using accounts a where a.id = r.account_id and a.id = any(opened) and a.seq = 0;
+    delete from accounts a where a.id = any(opened) and a.seq = 0;
+$$;
+revoke execute on function unopen_accounts from public;
+
+-- The rights of the role that serves requests. Journal rows are inserted and never deleted; what may be erased are words.
 grant usage on schema public to daybook_app;
-grant select on policies, test_clock to daybook_app;
+grant select on policies, test_clock, purges to daybook_app;
 grant insert, update on policies to daybook_app;
 grant insert, update, delete on test_clock to daybook_app;
-grant select, insert, update, delete on accounts, account_refs, account_profiles, grants, holds, quotas, outbox, entry_words, entry_addresses to daybook_app;
-grant select, insert, delete on entries, lines to daybook_app;
-grant select, insert on purges to daybook_app;
+grant select, insert, update on accounts, grants, holds to daybook_app;
+grant select, insert on entries, lines, outbox to daybook_app;
+grant select, insert, update, delete on account_refs, account_profiles, quotas, entry_words, entry_addresses to daybook_app;
+grant execute on function purge_account, unopen_accounts to daybook_app;

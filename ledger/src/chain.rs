@@ -1,8 +1,8 @@
 //! The hash chain of an account: `hash(n) = SHA-256(hash(n−1) ‖ canonical form of entry n with its lines)`.
 //!
 //! The canonical form writes every stored field in a fixed order, each with its length, so that no two entries
-//! share one: instants in microseconds, amounts in millionths, JSON with sorted keys. What is left out: the hash itself,
-//! the transaction id (it changes with a restore) and the words, of which only the salted digest is covered, so that
+//! share one: instants in microseconds, amounts in millionths, JSON with sorted keys. What is left out: the hash itself, the length of the set
+//! (the entries say it), the transaction id and epoch (they change with a restore) and the words, of which only the salted digest is covered, so that
 //! erasing them leaves the chain whole.
 //!
 //! Adding a field: write it in [`canonical`] behind the others and only when it is set, so that old hashes stay right.

@@ -263,7 +263,7 @@ impl Ledger {
         at: Option<DateTime<Utc>>,
     ) -> Result<Option<BalanceView>, ReadError> {
         let Some(snapshot) = read::snapshot(&self.pool, account).await? else { return Ok(None) };
-        let at = at.unwrap_or(snapshot.now);
+        let at = at.unwrap_or_else(|| snapshot.present());
         if at >= snapshot.state.head.effective_at {
             return Ok(Some(snapshot.balance(at)?));
         }
@@ -349,13 +349,15 @@ impl Ledger {
         let mut after = None;
         loop {
             let accounts = self.account_ids(after, 500).await?;
-            let Some(last) = accounts.last() else { return Ok(report) };
+            let Some(last) = accounts.last() else { break };
             after = Some(*last);
             for account in accounts {
                 verify::account(&self.pool, account, &mut report).await?;
                 progress(&report);
             }
         }
+        verify::strays(&self.pool, &mut report).await?;
+        Ok(report)
     }
 
     /// Verifies one account.
@@ -365,15 +367,31 @@ impl Ledger {
         Ok(report)
     }
 
-    /// Writes what fell due, up to `limit` accounts; how many accounts had something. Nothing waits for it.
+    /// Writes what fell due, up to `limit` accounts; how many accounts had something. Nothing waits for it. An account that
+    /// cannot be written is logged and does not hold up the others.
     pub async fn sweep(&self, limit: u32) -> Result<u64, PostError> {
         let due = read::due(&self.pool, i64::from(limit))
             .await
             .map_err(|error| PostError::from(ReadError::from(error)))?;
-        let mut written = 0;
+        let mut sent = Vec::with_capacity(due.len());
         for account in due {
-            let posted = self.submit_house(Command::house(account, Verb::Lapse, "sweep")).await?;
-            written += u64::from(!posted.set.entries.is_empty());
+            sent.push((
+                account,
+                self.poster.send(Command::house(account, Verb::Lapse, "sweep"), Queue::House).await,
+            ));
+        }
+        let mut written = 0;
+        for (account, answer) in sent {
+            let posted = match answer {
+                Ok(answer) => answer.await.unwrap_or(Err(PostError::Internal)),
+                Err(error) => Err(error),
+            };
+            match posted {
+                Ok(posted) => written += u64::from(!posted.set.entries.is_empty()),
+                Err(error) => {
+                    tracing::warn!(account.id = %account, error = %error, "A sweep passed an account over");
+                }
+            }
         }
         Ok(written)
     }

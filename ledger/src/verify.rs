@@ -4,7 +4,7 @@
 //! chain, and at the end compares with the stored head, grants and holds. To check one thing more, add it where its
 //! facts are: in [`Audit::entry`] for what an entry says, in [`Audit::finish`] for what is stored beside the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
@@ -40,7 +40,7 @@ pub struct VerifyReport {
     pub accounts: u64,
     pub entries: u64,
     pub lines: u64,
-    /// At most one for each account: what is behind a bad row proves nothing.
+    /// Of each account at most one: what is behind a bad row proves nothing. Then what belongs to nobody.
     pub problems: Vec<Problem>,
 }
 
@@ -269,7 +269,8 @@ impl Audit {
                 return Err(format!("grant {} has more than was granted", grant.id));
             }
         }
-        if let Some(missing) = self.grants.keys().find(|id| !grants.iter().any(|grant| grant.id == **id)) {
+        let stored: BTreeSet<GrantId> = grants.iter().map(|grant| grant.id).collect();
+        if let Some(missing) = self.grants.keys().find(|id| !stored.contains(id)) {
             return Err(format!("grant {missing} is in the journal and not stored"));
         }
         let remainders =

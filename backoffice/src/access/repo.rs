@@ -414,8 +414,8 @@ pub(super) async fn delete_ended_sessions(pool: &PgPool, now: DateTime<Utc>) -> 
 
 // ---- corrections by hand
 
-/// Takes a part of the day's sum under a lock on the staff member's row. False when this key has taken it
-/// before; `fits` is asked with what the day has used so far.
+/// Takes a part of the day's sum under a lock on the staff member's row. False when this key has taken it before, be it
+/// with another amount or on another day, which is then counted anew; `fits` is asked with what the day has used so far.
 pub(super) async fn reserve_adjustment<E>(
     pool: &PgPool,
     reservation: &Reservation,
@@ -425,21 +425,25 @@ pub(super) async fn reserve_adjustment<E>(
     sqlx::query!("select id from users where id = $1 for update", reservation.user.0)
         .fetch_optional(&mut *tx)
         .await?;
-    let is_known = sqlx::query_scalar!(
-        r#"select exists (select from adjustment_uses where user_id = $1 and account_id = $2 and key_digest = $3) as "exists!""#,
+    let known = sqlx::query!(
+        "select day, amount from adjustment_uses where user_id = $1 and account_id = $2 and key_digest = $3",
         reservation.user.0,
         reservation.account.0,
         reservation.key_digest.as_slice(),
     )
-    .fetch_one(&mut *tx)
+    .fetch_optional(&mut *tx)
     .await?;
-    if is_known {
+    let amount = reservation.amount.decimal();
+    if known.as_ref().is_some_and(|known| known.day == reservation.day && known.amount == amount) {
         return Ok(Ok(false));
     }
     let used: Decimal = sqlx::query_scalar!(
-        r#"select coalesce(sum(amount), 0) as "sum!" from adjustment_uses where user_id = $1 and day = $2"#,
+        r#"select coalesce(sum(amount), 0) as "sum!" from adjustment_uses
+        where user_id = $1 and day = $2 and not (account_id = $3 and key_digest = $4)"#,
         reservation.user.0,
         reservation.day,
+        reservation.account.0,
+        reservation.key_digest.as_slice(),
     )
     .fetch_one(&mut *tx)
     .await?;
@@ -448,17 +452,19 @@ pub(super) async fn reserve_adjustment<E>(
         return Ok(Err(refused));
     }
     sqlx::query!(
-        "insert into adjustment_uses (user_id, account_id, key_digest, day, amount) values ($1, $2, $3, $4, $5)",
+        "insert into adjustment_uses (user_id, account_id, key_digest, day, amount) values ($1, $2, $3, $4, $5)
+        on conflict (user_id, account_id, key_digest)
+            do update set day = excluded.day, amount = greatest(adjustment_uses.amount, excluded.amount)",
         reservation.user.0,
         reservation.account.0,
         reservation.key_digest.as_slice(),
         reservation.day,
-        reservation.amount.decimal(),
+        amount,
     )
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;
-    Ok(Ok(true))
+    Ok(Ok(known.is_none()))
 }
 
 pub(super) async fn delete_adjustment(pool: &PgPool, reservation: &Reservation) -> Result<(), AccessError> {

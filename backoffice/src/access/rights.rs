@@ -196,7 +196,7 @@ impl MayAdjust {
         self.user
     }
 
-    pub(super) fn role(&self) -> Role {
+    pub fn role(&self) -> Role {
         self.role
     }
 

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::lane::{self, Line};
 use super::round::Locking;
@@ -22,6 +24,8 @@ pub(crate) struct Aside {
 struct Shared {
     database: Database,
     round_max: usize,
+    /// Commands waiting for one account.
+    queue_max: usize,
     connections: Semaphore,
     waiting: Mutex<HashMap<AccountId, Vec<Job>>>,
     idle: Mutex<Vec<Line>>,
@@ -32,6 +36,7 @@ impl Aside {
         let shared = Shared {
             database,
             round_max: options.round_max.max(1),
+            queue_max: options.queue_max,
             connections: Semaphore::new(options.aside_connections.max(1)),
             waiting: Mutex::new(HashMap::new()),
             idle: Mutex::new(Vec::new()),
@@ -48,6 +53,9 @@ impl Aside {
         let mut others = Vec::with_capacity(jobs.len());
         for job in jobs {
             match waiting.get_mut(&job.command.account) {
+                Some(queue) if queue.len() >= self.shared.queue_max => {
+                    job.answer_not_done(PostError::Overloaded);
+                }
                 Some(queue) => queue.push(job),
                 None => others.push(job),
             }
@@ -77,15 +85,30 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest jobs of an account, or nothing and no more queue.
+    /// When the command came that has waited longest for the account. With nothing waiting, the account goes back to its lane.
+    fn oldest(&self, account: AccountId) -> Option<Instant> {
+        let mut waiting = self.waiting();
+        let oldest = waiting.get(&account).and_then(|queue| queue.iter().map(|job| job.arrived).min());
+        if oldest.is_none() {
+            waiting.remove(&account);
+        }
+        oldest
+    }
+
+    /// The first commands of an account's queue, as many as a round takes.
     fn take(&self, account: AccountId) -> Vec<Job> {
         let mut waiting = self.waiting();
         let Some(queue) = waiting.get_mut(&account) else { return Vec::new() };
-        let taken: Vec<Job> = queue.drain(..queue.len().min(self.round_max)).collect();
-        if taken.is_empty() {
-            waiting.remove(&account);
-        }
-        taken
+        queue.drain(..queue.len().min(self.round_max)).collect()
+    }
+
+    /// Answers the commands that have waited their time.
+    fn answer_late(&self, account: AccountId) {
+        let late: Vec<Job> = match self.waiting().get_mut(&account) {
+            Some(queue) => queue.extract_if(.., |job| job.arrived.elapsed() >= ACCOUNT_WAIT).collect(),
+            None => Vec::new(),
+        };
+        late.into_iter().for_each(|job| job.answer_not_done(PostError::Busy));
     }
 
     /// Puts jobs back in front of the queue.
@@ -96,25 +119,28 @@ impl Shared {
         *queue = jobs;
     }
 
+    /// Serves an account until nothing of it waits. The connection is given back after each round, so that accounts take
+    /// turns, however busy one of them is; a command that has waited its time is answered even while none is free.
     async fn serve(self: Arc<Shared>, account: AccountId) {
-        let Ok(_permit) = self.connections.acquire().await else { return };
-        let idle = self.idle().pop();
-        let mut line = idle.unwrap_or_else(|| Line::new(self.database.clone()));
-        loop {
-            let jobs = self.take(account);
-            if jobs.is_empty() {
-                break;
-            }
-            let (late, jobs): (Vec<Job>, Vec<Job>) =
-                jobs.into_iter().partition(|job| job.arrived.elapsed() >= ACCOUNT_WAIT);
-            late.into_iter().for_each(|job| job.answer_not_done(PostError::Busy));
-            let Some(oldest) = jobs.iter().map(|job| job.arrived.elapsed()).max() else { continue };
-            let wait = ACCOUNT_WAIT.saturating_sub(oldest);
-            let locked = lane::work(&mut line, jobs, Locking::WaitFor(account, wait)).await;
-            if !locked.is_empty() {
-                self.put_back(account, locked.into_iter().map(|(_, job)| job).collect());
+        while let Some(oldest) = self.oldest(account) {
+            let wait = ACCOUNT_WAIT.saturating_sub(oldest.elapsed());
+            if let Ok(Ok(_turn)) = timeout(wait, self.connections.acquire()).await {
+                self.round(account).await;
+            } else {
+                self.answer_late(account);
             }
         }
+    }
+
+    async fn round(&self, account: AccountId) {
+        self.answer_late(account);
+        let Some(oldest) = self.oldest(account) else { return };
+        let jobs = self.take(account);
+        let idle = self.idle().pop();
+        let mut line = idle.unwrap_or_else(|| Line::new(self.database.clone()));
+        let wait = ACCOUNT_WAIT.saturating_sub(oldest.elapsed());
+        let locked = lane::work(&mut line, jobs, Locking::Wait(wait)).await;
         self.idle().push(line);
+        self.put_back(account, locked.into_iter().map(|(_, job)| job).collect());
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::aside::Aside;
 use super::round::{self, Locking, RoundFailure, Verdict};
-use super::{Answer, CONFLICT_WAITS_MS, Job, Options, TRANSACTION_MAX};
+use super::{CONFLICT_WAITS_MS, Job, Options, TRANSACTION_MAX};
 use crate::command::Command;
 use crate::service::PostError;
 use crate::store::StoreError;
@@ -50,10 +50,7 @@ impl Line {
                 Err(failure)
             }
             // It may have been in the middle of its commit.
-            Err(_) => Err(RoundFailure {
-                error: StoreError::Lost(sqlx::Error::PoolTimedOut),
-                in_doubt: Some(Vec::new()),
-            }),
+            Err(_) => Err(RoundFailure { error: StoreError::TimedOut, in_doubt: Some(Vec::new()) }),
         }
     }
 
@@ -74,6 +71,8 @@ impl Line {
             }
             match failure.error {
                 StoreError::Locked => return Settled::StillLocked,
+                // Alone it is given up; among others it is halved, so that a slow command takes no neighbour along.
+                StoreError::TimedOut if jobs.len() == 1 => return Settled::Away,
                 StoreError::Conflict(error) => match conflicts.next() {
                     Some(wait_ms) => sleep(jittered(*wait_ms)).await,
                     None => return Settled::Failed(StoreError::Conflict(error)),
@@ -185,8 +184,8 @@ pub(crate) async fn work(
             }
             Settled::Failed(error) if jobs.len() == 1 => {
                 for job in jobs {
-                    let answer = alone(&error, &job.command);
-                    job.answer(answer);
+                    log_culprit(&error, &job.command);
+                    job.answer_not_done(PostError::Internal);
                 }
             }
             // Halved, first half first, so that the commands of an account keep their order.
@@ -201,8 +200,7 @@ pub(crate) async fn work(
 }
 
 /// The culprit of a round is logged once, with what the database said.
-fn alone(error: &StoreError, command: &Command) -> Answer {
+fn log_culprit(error: &StoreError, command: &Command) {
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     tracing::error!(account.id = %command.account, error = %error, cause, "A command could not be posted");
-    Err(PostError::Internal)
 }

@@ -36,8 +36,8 @@ use crate::store::{StoreError, rows::inconsistent};
 pub(crate) enum Locking {
     /// Rows that another transaction has are left out.
     SkipLocked,
-    /// The round is of one account, and waits for it.
-    WaitFor(AccountId, Duration),
+    /// The round is of one account, or of openings that came to one, and waits for it.
+    Wait(Duration),
 }
 
 /// What became of one command.
@@ -74,43 +74,61 @@ pub(crate) async fn run(
     locking: Locking,
 ) -> Result<Vec<Verdict>, RoundFailure> {
     let mut transaction = connection.begin().await?;
-    let targets = targets(&mut transaction, commands).await?;
-    let locked = lock(&mut transaction, policies, &targets, locking).await?;
-    let existing = if locked.missing.is_empty() {
-        Vec::new()
-    } else {
-        lock::existing(&mut transaction, &locked.missing).await?
+    let done = steps(&mut transaction, policies, commands, locking).await;
+    let (verdicts, decided) = match done {
+        Ok(done) => done,
+        Err(error) => {
+            // At once, so that no lock outlives the failure; where the connection is gone, the locks went with it.
+            if !matches!(error, StoreError::Lost(_)) {
+                transaction.rollback().await?;
+            }
+            return Err(error.into());
+        }
     };
-    let mut states = locked.states;
-    let mut desk = Desk::new(commands, &targets);
-    let needs = desk.needs(&states);
-    let now = load::load(&mut transaction, &mut states, &needs).await?;
-    let before: BTreeMap<AccountId, Seq> =
-        states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
-    desk.decide(&mut states, &existing, now)?;
-    let stored = desk.stored_replays();
-    let sets =
-        if stored.is_empty() { BTreeMap::new() } else { load::sets(&mut transaction, &stored).await? };
-    let changed = !desk.decisions.is_empty();
-    if changed {
-        let outcome = desk.outcome(&states, &before);
-        write::write(&mut transaction, &outcome).await?;
-    }
-    let unopened = desk.unopened(&states, &targets);
-    if !unopened.is_empty() {
-        lock::unopen(&mut transaction, &unopened).await?;
-    }
-    let verdicts = desk.verdicts(&sets)?;
-    if changed {
+    if decided.contains(&true) {
         transaction.commit().await.map_err(|error| {
             let error = StoreError::from(error);
-            let in_doubt = matches!(error, StoreError::Lost(_)).then(|| desk.decided());
+            let in_doubt = matches!(error, StoreError::Lost(_)).then_some(decided);
             RoundFailure { error, in_doubt }
         })?;
     } else {
         transaction.rollback().await?;
     }
     Ok(verdicts)
+}
+
+/// Steps 2 to 5. Answers with the verdicts, and for each command whether it was decided here.
+async fn steps(
+    transaction: &mut PgConnection,
+    policies: &mut PolicyCache,
+    commands: &[&Command],
+    locking: Locking,
+) -> Result<(Vec<Verdict>, Vec<bool>), StoreError> {
+    let targets = targets(transaction, commands).await?;
+    let locked = lock(transaction, policies, &targets, locking).await?;
+    let existing = if locked.missing.is_empty() {
+        Vec::new()
+    } else {
+        lock::existing(transaction, &locked.missing).await?
+    };
+    let mut states = locked.states;
+    let mut desk = Desk::new(commands, &targets);
+    let needs = desk.needs(&states);
+    let now = load::load(transaction, &mut states, &needs).await?;
+    let before: BTreeMap<AccountId, Seq> =
+        states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
+    desk.decide(&mut states, &existing, now)?;
+    let stored = desk.stored_replays();
+    let sets = if stored.is_empty() { BTreeMap::new() } else { load::sets(transaction, &stored).await? };
+    if !desk.decisions.is_empty() {
+        let outcome = desk.outcome(&states, &before);
+        write::write(transaction, &outcome).await?;
+    }
+    let unopened = desk.unopened(&states, &targets);
+    if !unopened.is_empty() {
+        lock::unopen(transaction, &unopened).await?;
+    }
+    Ok((desk.verdicts(&sets)?, desk.decided()))
 }
 
 /// The account of each command. An account to be opened is the one its reference names.
@@ -146,15 +164,14 @@ async fn lock(
     targets: &[AccountId],
     locking: Locking,
 ) -> Result<Locked, StoreError> {
+    let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
+    let accounts: Vec<AccountId> = accounts.into_iter().collect();
     match locking {
-        Locking::SkipLocked => {
-            let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
-            lock::lock(connection, policies, &accounts.into_iter().collect::<Vec<_>>()).await
-        }
-        Locking::WaitFor(account, wait) => {
+        Locking::SkipLocked => lock::lock(connection, policies, &accounts).await,
+        Locking::Wait(wait) => {
             let setting = format!("set local lock_timeout = {}", wait.as_millis().max(1));
             connection.execute(AssertSqlSafe(setting)).await?;
-            lock::lock_waiting(connection, policies, account).await
+            lock::lock_waiting(connection, policies, &accounts).await
         }
     }
 }

@@ -12,7 +12,7 @@ use super::rows::{self, GrantRow, HoldRow, LineRow, entry_rows, inconsistent};
 use crate::command::{JobKind, KeyName, Origin};
 use crate::credits::Credits;
 use crate::decide::{DebtPayment, JobEntry, KeyUse, Needs, Original, State};
-use crate::entry::{Entry, EntrySet, Kind, NoteKind};
+use crate::entry::{DebtMark, Entry, EntrySet, Kind, NoteKind};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::quota::{Quota, Subject};
 
@@ -263,7 +263,7 @@ async fn originals(
         }
         state.originals.insert(seq, original);
     }
-    debt_payments(connection, states, &wanted).await
+    debt_payments(connection, states).await
 }
 
 /// The charge or settle of each job that is to be refunded.
@@ -397,14 +397,19 @@ async fn given_back(
     Ok(sums)
 }
 
-/// The lines that paid debt out of a grant that has not got all of it back: whoever may be given back for debt.
-async fn debt_payments(
-    connection: &mut PgConnection,
-    states: &mut States,
-    wanted: &BTreeSet<(AccountId, Seq)>,
-) -> Result<(), StoreError> {
-    let accounts: BTreeSet<Uuid> = wanted.iter().map(|(account, _)| account.0).collect();
-    let accounts: Vec<Uuid> = accounts.into_iter().collect();
+/// The lines that paid debt out of a grant that has not got all of it back: whoever may be given back for debt. Asked
+/// only where a loaded original made debt.
+async fn debt_payments(connection: &mut PgConnection, states: &mut States) -> Result<(), StoreError> {
+    let makes_debt =
+        |original: &Original| original.entry.lines.iter().any(|line| line.debt == DebtMark::Makes);
+    let accounts: Vec<Uuid> = states
+        .values()
+        .filter(|state| state.originals.values().any(makes_debt))
+        .map(|state| state.account.0)
+        .collect();
+    if accounts.is_empty() {
+        return Ok(());
+    }
     let rows = sqlx::query!(
         r#"select l.account_id, l.seq, l.grant_id as "grant_id!", l.amount
         from lines l join grants g on g.account_id = l.account_id and g.id = l.grant_id

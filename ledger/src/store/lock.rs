@@ -24,17 +24,19 @@ impl PolicyCache {
         &mut self,
         connection: &mut PgConnection,
         name: &str,
-        updated_at: DateTime<Utc>,
+        updated_at: Option<DateTime<Utc>>,
     ) -> Result<Policy, StoreError> {
         if let Some((cached_at, policy)) = self.0.get(name)
-            && *cached_at == updated_at
+            && Some(*cached_at) == updated_at
         {
             return Ok(policy.as_ref().clone());
         }
         let policy = read_policy(&mut *connection, name)
             .await?
             .ok_or_else(|| inconsistent("policies", Uuid::nil(), format!("{name} is missing")))?;
-        self.0.insert(name.to_owned(), (updated_at, Arc::new(policy.clone())));
+        if let Some(updated_at) = updated_at {
+            self.0.insert(name.to_owned(), (updated_at, Arc::new(policy.clone())));
+        }
         Ok(policy)
     }
 }
@@ -97,12 +99,7 @@ pub(crate) async fn open(
 
 /// Takes back what [`open`] inserted for commands that were refused after all.
 pub(crate) async fn unopen(connection: &mut PgConnection, accounts: &[Uuid]) -> Result<(), StoreError> {
-    sqlx::query!("delete from account_refs where account_id = any($1)", accounts)
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query!("delete from accounts where id = any($1) and seq = 0", accounts)
-        .execute(&mut *connection)
-        .await?;
+    sqlx::query!("select unopen_accounts($1)", accounts).fetch_one(&mut *connection).await?;
     Ok(())
 }
 
@@ -135,24 +132,26 @@ pub(crate) async fn lock(
     collect(connection, policies, accounts, rows).await
 }
 
-/// Locks one account and waits for it, at most as long as the connection's `lock_timeout`.
+/// Locks accounts and waits for them, at most as long as the connection's `lock_timeout` each. Only for a round that has
+/// one account to wait for.
 pub(crate) async fn lock_waiting(
     connection: &mut PgConnection,
     policies: &mut PolicyCache,
-    account: AccountId,
+    accounts: &[AccountId],
 ) -> Result<Locked, StoreError> {
+    let ids: Vec<Uuid> = accounts.iter().map(|account| account.0).collect();
     let rows = sqlx::query_as!(
         AccountRow,
         r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available, a.held, a.debt,
             a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as "policy_updated_at?"
         from accounts a left join policies p on p.name = a.policy
-        where a.id = $1
+        where a.id = any($1) order by a.id
         for no key update of a"#,
-        account.0
+        &ids
     )
     .fetch_all(&mut *connection)
     .await?;
-    collect(connection, policies, &[account], rows).await
+    collect(connection, policies, accounts, rows).await
 }
 
 /// Which of these accounts exist.
@@ -182,6 +181,7 @@ struct AccountRow {
     effective_at: DateTime<Utc>,
     amount_totals: Vec<Decimal>,
     moved_totals: Vec<Decimal>,
+    /// Absent where the lock waited for a change of the account's policy: the row is checked again, the join is not.
     policy_updated_at: Option<DateTime<Utc>>,
 }
 
@@ -193,10 +193,7 @@ async fn collect(
 ) -> Result<Locked, StoreError> {
     let mut states = BTreeMap::new();
     for row in rows {
-        let updated_at = row
-            .policy_updated_at
-            .ok_or_else(|| inconsistent("policies", row.id, format!("{} is missing", row.policy)))?;
-        let policy = policies.get(connection, &row.policy, updated_at).await?;
+        let policy = policies.get(connection, &row.policy, row.policy_updated_at).await?;
         let state = row.state(policy)?;
         states.insert(state.account, state);
     }

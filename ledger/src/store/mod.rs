@@ -1,10 +1,10 @@
 //! All SQL of the journal.
 //!
-//! [`round`] is what a round of commands does in its transaction: lock, load, write. [`rows`] turns rows into the
+//! [`lock`], [`load`] and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
 //! crate's nouns and back. [`read`] is everything that only reads. [`upkeep`] is what the command line does now and
 //! then: policies, quotas, the test clock, purge and the deletion of erased words.
 //!
-//! To add a column: a migration that is safe beside running old code, the column in `rows`, in `round::write`, and
+//! To add a column: a migration that is safe beside running old code, the column in `rows`, in `write`, and
 //! (if it is part of what an entry says) in `chain::canonical`.
 
 pub(crate) mod connect;
@@ -25,6 +25,9 @@ pub enum StoreError {
     /// A serialisation failure or deadlock; worth another try with the same keys.
     #[error("the transaction must be tried again")]
     Conflict(#[source] sqlx::Error),
+    /// The transaction took longer than the poster allows; it may have been committed.
+    #[error("the transaction took too long")]
+    TimedOut,
     /// The lock was not given in time.
     #[error("the account is locked elsewhere")]
     Locked,

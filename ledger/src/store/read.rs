@@ -125,6 +125,11 @@ async fn snapshot_in(
 }
 
 impl Snapshot {
+    /// The present as decisions see it: never before the head, even where the clock was set back.
+    pub(crate) fn present(&self) -> DateTime<Utc> {
+        self.now.max(self.state.head.recorded_at)
+    }
+
     pub(crate) fn balance(&self, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
         let account = self.state.account;
         let view = self
@@ -215,7 +220,7 @@ async fn last_seq_by(pool: &PgPool, account: AccountId, at: DateTime<Utc>) -> Re
     Ok(seq)
 }
 
-/// The accounts of a list with their profiles and balances.
+/// An account with its profile and balance.
 pub(crate) async fn account(pool: &PgPool, account: AccountId) -> Result<Option<AccountView>, StoreError> {
     let profile = sqlx::query!(
         r#"select coalesce(e.recorded_at, a.created_at) as "created_at!", r.external_ref as "external_ref?", p.name, p.email, p.metadata as "metadata?"
@@ -243,7 +248,7 @@ pub(crate) async fn account(pool: &PgPool, account: AccountId) -> Result<Option<
         time_zone: snapshot.state.time_zone.name().to_owned(),
         metadata,
         created_at: profile.created_at,
-        balance: snapshot.balance(snapshot.now)?,
+        balance: snapshot.balance(snapshot.present())?,
     }))
 }
 
@@ -379,9 +384,22 @@ pub(crate) async fn grants(
     if backward {
         grants.reverse();
     }
+    let lapsed = lapsed_grants(pool, account).await?;
     let key = |grant: Option<&Grant>| grant.map(|grant| grant.seq.to_string());
     let (next, previous) = cursors(key(grants.first()), key(grants.last()), backward, more, bound.is_some());
-    Ok(Page { rows: grants.iter().map(|grant| lapsed_grant(grant, now)).collect(), next, previous })
+    Ok(Page {
+        rows: grants.iter().map(|grant| lapsed_grant(lapsed.get(&grant.id).unwrap_or(grant), now)).collect(),
+        next,
+        previous,
+    })
+}
+
+/// The grants of an account that a lapse has changed or would change now, as it leaves them.
+async fn lapsed_grants(pool: &PgPool, account: AccountId) -> Result<BTreeMap<GrantId, Grant>, StoreError> {
+    let Some(snapshot) = snapshot(pool, account).await? else { return Ok(BTreeMap::new()) };
+    let view = snapshot.state.lapsed_view(snapshot.present());
+    let view = view.map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
+    Ok(view.grants.into_iter().map(|grant| (grant.id, grant)).collect())
 }
 
 /// A grant as a reader sees it: what is left of one that has ended lapsed with its end, whether written or not.
@@ -741,10 +759,10 @@ pub(crate) async fn journal(
 pub(crate) async fn due(pool: &PgPool, limit: i64) -> Result<Vec<AccountId>, StoreError> {
     let rows = sqlx::query_scalar!(
         r#"select account_id as "account_id!" from (
-            (select g.account_id, g.expires_at from grants g where g.open and g.expires_at <= ledger_now() and g.remaining > 0
+            (select g.account_id, g.expires_at from grants g where g.open and g.expires_at <= (select ledger_now()) and g.remaining > 0
             order by g.expires_at limit $1)
             union all
-            (select h.account_id, h.expires_at from holds h where h.status = 1 and h.expires_at <= ledger_now()
+            (select h.account_id, h.expires_at from holds h where h.status = 1 and h.expires_at <= (select ledger_now())
             order by h.expires_at limit $1)
         ) due group by account_id order by min(expires_at) limit $1"#,
         limit

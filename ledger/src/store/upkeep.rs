@@ -1,7 +1,7 @@
 //! Policies, quotas, the test clock, profiles, erasure and the purge: what is asked for now and then.
 
 use chrono::{DateTime, Utc};
-use sqlx::{Connection, PgConnection, PgPool};
+use sqlx::PgPool;
 
 use super::StoreError;
 use super::lock::read_policy;
@@ -135,50 +135,25 @@ pub(crate) async fn erase_words(pool: &PgPool, account: AccountId) -> Result<(),
 
 /// Deletes source addresses that have been kept for 30 days; how many.
 pub(crate) async fn forget_addresses(pool: &PgPool) -> Result<u64, StoreError> {
-    let done =
-        sqlx::query!("delete from entry_addresses where recorded_at < ledger_now() - interval '30 days'")
-            .execute(pool)
-            .await?;
+    let done = sqlx::query!(
+        "delete from entry_addresses where recorded_at < (select ledger_now()) - interval '30 days'"
+    )
+    .execute(pool)
+    .await?;
     Ok(done.rows_affected())
 }
 
-/// Deletes one account with its journal and leaves a tombstone; `None` if there is no such account.
+/// Deletes one account with its journal and leaves a tombstone; `None` if there is no such account. The database does
+/// it whole: this role may not delete journal rows.
 pub(crate) async fn purge(
     pool: &PgPool,
     account: AccountId,
     who: &str,
     why: &str,
 ) -> Result<Option<Seq>, StoreError> {
-    let mut connection = pool.acquire().await?;
-    let mut transaction = connection.begin().await?;
-    let head = sqlx::query!("select seq, hash from accounts where id = $1 for update", account.0)
-        .fetch_optional(&mut *transaction)
-        .await?;
-    let Some(head) = head else { return Ok(None) };
-    sqlx::query!(
-        "insert into purges (account_id, who, why, purged_at, last_seq, last_hash, sums)
-        select $1, $2, $3, ledger_now(), $4, $5, coalesce(jsonb_agg(jsonb_build_object('ledger_account', s.ledger_account, 'pool', s.pool,
-            'day', s.day, 'debit', s.debit::text, 'credit', s.credit::text)), '[]')
-        from (
-            select l.ledger_account, g.pool, (e.effective_at at time zone 'UTC')::date as day,
-                sum(l.amount) filter (where l.direction = 1) as debit, sum(l.amount) filter (where l.direction = 2) as credit
-            from lines l
-            join entries e on e.account_id = l.account_id and e.seq = l.seq
-            left join grants g on g.account_id = l.account_id and g.id = l.grant_id
-            where l.account_id = $1
-            group by 1, 2, 3
-        ) s",
-        account.0,
-        who,
-        why,
-        head.seq,
-        head.hash
-    )
-    .execute(&mut *transaction)
-    .await?;
-    delete_account(&mut transaction, account).await?;
-    transaction.commit().await?;
-    Ok(Some(Seq(head.seq)))
+    let seq =
+        sqlx::query_scalar!("select purge_account($1, $2, $3)", account.0, who, why).fetch_one(pool).await?;
+    Ok(seq.map(Seq))
 }
 
 /// The last entry's number and hash of a purged account.
@@ -193,23 +168,4 @@ pub(crate) async fn tombstone(
     let hash =
         row.last_hash.try_into().map_err(|_| inconsistent("purges", account.0, "last_hash".to_owned()))?;
     Ok(Some((Seq(row.last_seq), hash)))
-}
-
-async fn delete_account(connection: &mut PgConnection, account: AccountId) -> Result<(), StoreError> {
-    sqlx::query!("select set_config('daybook.purge', $1, true)", account.to_string())
-        .fetch_one(&mut *connection)
-        .await?;
-    let id = account.0;
-    sqlx::query!("delete from lines where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from entries where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from entry_words where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from entry_addresses where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from outbox where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from holds where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from grants where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from quotas where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from account_refs where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from account_profiles where account_id = $1", id).execute(&mut *connection).await?;
-    sqlx::query!("delete from accounts where id = $1", id).execute(&mut *connection).await?;
-    Ok(())
 }

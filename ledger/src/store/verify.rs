@@ -17,6 +17,37 @@ use crate::verify::{Audit, Problem, VerifyReport};
 /// Entries read at a time.
 const PAGE: i64 = 1_000;
 
+/// What belongs to nobody: journal rows without their account or tombstone, and lines without their entry. At most 100 of
+/// each.
+pub(crate) async fn strays(pool: &PgPool, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let gone = sqlx::query!(
+        r#"select distinct e.account_id from entries e
+        where not exists (select from accounts a where a.id = e.account_id)
+            and not exists (select from purges p where p.account_id = e.account_id)
+        limit 100"#
+    )
+    .fetch_all(pool)
+    .await?;
+    report.problems.extend(gone.into_iter().map(|row| Problem {
+        account: AccountId(row.account_id),
+        seq: None,
+        what: "has entries and neither an account nor a tombstone".to_owned(),
+    }));
+    let lines = sqlx::query!(
+        r#"select distinct l.account_id, l.seq from lines l
+        where not exists (select from entries e where e.account_id = l.account_id and e.seq = l.seq)
+        limit 100"#
+    )
+    .fetch_all(pool)
+    .await?;
+    report.problems.extend(lines.into_iter().map(|row| Problem {
+        account: AccountId(row.account_id),
+        seq: Some(Seq(row.seq)),
+        what: "has lines and no entry".to_owned(),
+    }));
+    Ok(())
+}
+
 /// Verifies one account and adds what it found to the report.
 pub(crate) async fn account(
     pool: &PgPool,
@@ -60,10 +91,34 @@ async fn audit_account(
             }
         }
     }
+    if let Some(problem) = set_length(connection, account).await? {
+        return Ok(Some(problem));
+    }
     let Some(head) = head(connection, account).await? else { return Ok(None) };
     let grants = grants(connection, account).await?;
     let holds = holds(connection, account).await?;
     Ok(audit.finish(&head, &grants, &holds).err())
+}
+
+/// The first entry that says its set is longer or shorter than it is; replays read by it.
+async fn set_length(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<Option<Problem>, StoreError> {
+    let row = sqlx::query!(
+        r#"select seq as "seq!", set_length as "set_length!", many as "many!" from (
+            select e.seq, e.set_length, count(*) over (partition by e.set_seq) as many from entries e where e.account_id = $1
+        ) sets
+        where set_length <> many order by seq limit 1"#,
+        account.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| Problem {
+        account,
+        seq: Some(Seq(row.seq)),
+        what: format!("says that its set has {} entries, and it has {}", row.set_length, row.many),
+    }))
 }
 
 /// The digests of the words that are still there, from their stored text.

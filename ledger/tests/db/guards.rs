@@ -73,10 +73,11 @@ async fn the_journal_takes_no_edit_delete_or_truncate() {
                 format!("truncate {table}"),
             ] {
                 let (code, message) = refused(&mut connection, &sql).await;
-                // The application's role has no right to edit or truncate at all; the triggers hold for the owner.
-                assert!(
-                    code == "DB001" || (who == "application" && code == "42501"),
-                    "{who}: {sql}: {code} {message}"
+                // The application's role has no right to any of it; the triggers hold for the owner.
+                assert_eq!(
+                    code,
+                    if who == "application" { "42501" } else { "DB001" },
+                    "{who}: {sql}: {message}"
                 );
             }
         }
@@ -161,7 +162,11 @@ async fn the_purge_is_the_one_door_and_opens_for_one_account() {
     for (who, mut connection) in roles(&bench).await {
         for (what, sql) in &cases {
             let (code, message) = refused(&mut connection, sql).await;
-            assert_eq!(code, "DB001", "{who}: {what}: {message}");
+            assert_eq!(
+                code,
+                if who == "application" { "42501" } else { "DB001" },
+                "{who}: {what}: {message}"
+            );
         }
     }
     // A purge row of an earlier transaction opens nothing either.
@@ -263,4 +268,66 @@ async fn verify_names_the_row_that_was_changed_behind_the_guards() {
         }
     }
     bench.verify().await;
+}
+
+#[tokio::test]
+async fn a_temporary_table_cannot_stand_in_for_a_guards_table() {
+    let bench = Bench::start().await;
+    let account = bench.funded("10").await;
+    let forged_purge = format!(
+        "create temp table purges (account_id uuid, txid xid8); insert into purges values ('{account}', pg_current_xact_id());
+        set local daybook.purge = '{account}'; delete from public.lines where account_id = '{account}'"
+    );
+    let id = account.to_string();
+    let forged_lines = format!(
+        "create temp table lines (account_id uuid, seq bigint, position smallint); insert into lines values ('{id}', 3, 2);
+        {}",
+        entry_sql(&id, 3, 2).replace("into entries", "into public.entries")
+    );
+    let forged_entries = format!(
+        "create temp table entries (account_id uuid, seq bigint, line_count smallint); insert into entries values ('{id}', 9, 2);
+        {}",
+        together(&[line_sql(&id, 9, 1, 1, 1, "1"), line_sql(&id, 9, 2, 5, 2, "1")]).replace("into lines", "into public.lines")
+    );
+    for (who, mut connection) in roles(&bench).await {
+        let purge = if who == "application" { "42501" } else { "DB001" };
+        for (sql, expected) in [(&forged_purge, purge), (&forged_lines, "DB002"), (&forged_entries, "DB002")]
+        {
+            let (code, message) = refused(&mut connection, sql).await;
+            assert_eq!(code, expected, "{who}: {sql}: {message}");
+        }
+    }
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn verify_sees_an_account_that_is_gone_and_lines_that_nobody_owns() {
+    let bench = Bench::start().await;
+    let gone = bench.funded("10").await;
+    let lines = bench.funded("20").await;
+    let mut owner = bench.owner().await;
+    owner.execute("set session_replication_role = replica").await.unwrap();
+    sqlx::query("delete from accounts where id = $1").bind(gone.0).execute(&mut owner).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(line_sql(&lines.to_string(), 9, 1, 1, 1, "1")))
+        .execute(&mut owner)
+        .await
+        .unwrap();
+    sqlx::query("update entries set set_length = 2 where account_id = $1 and seq = 2")
+        .bind(lines.0)
+        .execute(&mut owner)
+        .await
+        .unwrap();
+    let report = bench.ledger.verify(|_| {}).await.unwrap();
+    let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 3, "{found:?}");
+    for (account, what) in [
+        (gone, "has entries and neither an account nor a tombstone"),
+        (lines, "entry 9: has lines and no entry"),
+        (lines, "entry 2: says that its set has 2 entries, and it has 1"),
+    ] {
+        assert!(
+            found.iter().any(|text| text.contains(&account.to_string()) && text.contains(what)),
+            "{what}: {found:?}"
+        );
+    }
 }

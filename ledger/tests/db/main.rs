@@ -1,8 +1,13 @@
 //! The ledger on a real Postgres. Each test has a database of its own.
 #![expect(clippy::disallowed_methods, reason = "tests make their own ids")]
 
+#[cfg(test)]
 mod cases;
+#[cfg(test)]
 mod guards;
+#[cfg(test)]
 mod races;
+#[cfg(test)]
 mod rounds;
+#[cfg(test)]
 mod support;

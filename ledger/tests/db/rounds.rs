@@ -127,7 +127,7 @@ async fn a_huge_amount_in_a_full_round_is_refused_alone() {
         match answer {
             Ok(_) => assert_ne!(number, 100),
             Err(PostError::Refused(Refusal::LimitExceeded { limit: Limit::Amount })) => {
-                assert_eq!(number, 100)
+                assert_eq!(number, 100);
             }
             Err(error) => panic!("{number}: {error:?}"),
         }
@@ -176,7 +176,7 @@ async fn one_reference_opens_one_account() {
         match answer {
             Ok(posted) => assert_eq!(posted.set.main().unwrap().account, account),
             Err(PostError::Refused(Refusal::AlreadyExists { account: existing })) => {
-                assert_eq!(*existing, account)
+                assert_eq!(*existing, account);
             }
             Err(error) => panic!("{error:?}"),
         }

@@ -1,4 +1,5 @@
 //! A database of its own for each test, copied from one that was migrated once, and a small client of the ledger.
+#![expect(clippy::disallowed_methods, reason = "tests make their own ids")]
 
 use std::sync::OnceLock;
 

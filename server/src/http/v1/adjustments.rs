@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
+use backoffice::access::Role;
 use backoffice::access::rights::Right;
 use backoffice::access::{Adjusting, Reservation};
 use chrono::{DateTime, Utc};
@@ -18,7 +19,7 @@ use super::caller::{Caller, Write, resolve};
 use super::draft::Draft;
 use super::input::{self, ExpiresAt, Reason, SignedAmount, Word};
 use super::schema::{PoolName, ReasonCodeName};
-use crate::http::problem::Problem;
+use crate::http::problem::{Name, Problem};
 use crate::state::AppState;
 
 #[derive(Deserialize, ToSchema)]
@@ -69,7 +70,8 @@ pub async fn create(
     response(Kind::Adjustment, &posted)
 }
 
-/// Reserves a part of the day's sum, posts, and gives it back if the ledger refuses.
+/// Reserves a part of the day's sum, posts, and gives it back if the ledger refuses. Only finance may make paid credits by
+/// hand, since those count in the reconciliation with payments.
 pub async fn adjust(
     state: &AppState,
     caller: &Caller,
@@ -78,24 +80,27 @@ pub async fn adjust(
     body: AdjustmentBody,
 ) -> Result<Posted, Problem> {
     let may = caller.key.may_adjust(account)?;
+    if may.role() == Role::Support && body.pool.as_ref().is_some_and(|Word(pool)| *pool == Pool::Paid) {
+        return Err(Problem::new(Name::Forbidden, "Support may not make paid credits; finance may."));
+    }
     let (_, key_digest) = key;
     let what = Adjusting { amount: body.amount.0, key_digest };
     let reservation = state.access.reserve_adjustment(&may, what, caller.now).await?;
     let command = body.draft(caller.now).adjustment(may, key);
     match state.ledger.submit(command).await {
+        // Also where this request was the second of two: the sum was taken for the one that posted.
         Ok(posted) => {
             if posted.replayed {
-                give_back(state, reservation).await?;
                 state.metrics.count_replay();
             }
             Ok(posted)
         }
-        // It may have been posted, so the sum stays taken.
-        Err(error @ PostError::OutcomeUnknown) => Err(error.into()),
-        Err(error) => {
+        Err(error @ PostError::Refused(_)) => {
             give_back(state, reservation).await?;
             Err(error.into())
         }
+        // It, or its twin, may have been posted or be posted yet, so the sum stays taken for the key.
+        Err(error) => Err(error.into()),
     }
 }
 
