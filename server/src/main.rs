@@ -6,6 +6,10 @@ mod drive;
 
 use std::process::ExitCode;
 
+/// A round is many small allocations on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::main()
 }

@@ -94,6 +94,10 @@ pub async fn guard_pages(State(state): State<AppState>, mut request: Request, ne
     if let Err(problem) = sent_by_us(request.method(), request.headers()) {
         return problem.into_response();
     }
+    // No page has a use for it, and the database refuses it.
+    if request.uri().query().is_some_and(|query| query.contains("%00")) {
+        return Problem::new(Name::InvalidRequest, "The address contains a NUL character.").into_response();
+    }
     let Some(nonce) = new_nonce() else { return crate::http::problem::internal().into_response() };
     request.extensions_mut().insert(PageNonce(nonce.clone()));
     let mut response = next.run(request).await;

@@ -24,7 +24,7 @@ pub async fn sign_in(
         }
         Err(error) => {
             if visit.wants_html() {
-                let email = email.chars().take(320).collect();
+                let email = email.chars().filter(|character| *character != '\0').take(320).collect();
                 visit.keep_form(FormState { error: error.clone(), email }).await;
                 visit.redirect(&login_path(&next));
             }
@@ -38,7 +38,7 @@ async fn check(visit: &Visit, email: &str, password: &str) -> Result<(), AppErro
     let mut wrong = Vec::new();
     if email.is_empty() {
         wrong.push((Field::Email, Reason::Missing));
-    } else if !email.contains('@') {
+    } else if !email.contains('@') || email.contains('\0') {
         wrong.push((Field::Email, Reason::NotAnAddress));
     }
     if password.is_empty() {

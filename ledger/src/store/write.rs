@@ -329,14 +329,16 @@ async fn journal(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result
             select * from unnest($37::uuid[], $38::bigint[], $39::smallint[], $40::smallint[], $41::smallint[], $42::numeric[],
                 $43::uuid[], $44::smallint[], $45::numeric[])
         ), changed_grants as (
-            update grants g set remaining = u.remaining, reserved = u.reserved, expires_at = u.expires_at, voided_at = u.voided_at,
+            update grants g set remaining = u.remaining, reserved = u.reserved, open = u.remaining > 0 or u.reserved > 0,
+                expires_at = u.expires_at, voided_at = u.voided_at,
                 lapsed = u.lapsed, lapse_taken = u.lapse_taken, clawed_back = u.clawed_back, restored = u.restored,
                 paid_to_debt = u.paid_to_debt, given_back_for_debt = u.given_back_for_debt
             from unnest($46::uuid[], $47::uuid[], $48::numeric[], $49::numeric[], $50::timestamptz[], $51::timestamptz[], $52::numeric[],
-                $53::numeric[], $54::numeric[], $55::numeric[], $56::numeric[], $57::numeric[])
+                $53::numeric[], $54::numeric[], $55::numeric[], $56::numeric[], $57::numeric[], $72::bigint[])
                 as u(account_id, id, remaining, reserved, expires_at, voided_at, lapsed, lapse_taken, clawed_back, restored, paid_to_debt,
-                    given_back_for_debt)
-            where g.account_id = u.account_id and g.id = u.id
+                    given_back_for_debt, seq)
+            -- Whichever index the plan takes, id's or seq's, it finds one row.
+            where g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
         )
         update accounts a set status = u.status, policy = u.policy,
             erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
@@ -419,6 +421,7 @@ async fn journal(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result
         &h.effective_at,
         &h.amount_totals,
         &h.moved_totals,
+        &g.seq,
     )
     .execute(connection)
     .await?;
@@ -432,10 +435,12 @@ async fn grants_new(
     let g = GrantColumns::of(grants);
     sqlx::query!(
         "insert into grants (account_id, id, seq, pool, amount, remaining, reserved, expires_at, rolling, voided_at, source, granted_at,
-            lapsed, lapse_taken, clawed_back, restored, paid_to_debt, given_back_for_debt)
-        select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::numeric[], $6::numeric[], $7::numeric[],
+            lapsed, lapse_taken, clawed_back, restored, paid_to_debt, given_back_for_debt, open)
+        select u.*, u.remaining > 0 or u.reserved > 0 from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::numeric[], $6::numeric[], $7::numeric[],
             $8::timestamptz[], $9::boolean[], $10::timestamptz[], $11::text[], $12::timestamptz[], $13::numeric[], $14::numeric[],
-            $15::numeric[], $16::numeric[], $17::numeric[], $18::numeric[])",
+            $15::numeric[], $16::numeric[], $17::numeric[], $18::numeric[]) as u(account_id, id, seq, pool, amount, remaining, reserved,
+            expires_at, rolling, voided_at, source, granted_at, lapsed, lapse_taken, clawed_back, restored, paid_to_debt,
+            given_back_for_debt)",
         &g.account,
         &g.id,
         &g.seq,

@@ -141,6 +141,12 @@ impl<const MAX: usize> Text<MAX> {
         if text.is_empty() {
             return Err("is empty".to_owned());
         }
+        // Spaces, and what is as wide as nothing, say nothing.
+        let is_blank =
+            |c: char| c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}');
+        if text.chars().all(is_blank) {
+            return Err("is blank".to_owned());
+        }
         if text.contains('\0') {
             return Err("contains NUL".to_owned());
         }
@@ -276,6 +282,10 @@ impl<'de> Visitor<'de> for Level {
         while let Some(key) = map.next_key::<String>()? {
             if key.contains('\0') {
                 return Err(A::Error::custom("a key contains NUL"));
+            }
+            // The JSON library's own marks: read back, such an object would not be an object.
+            if key.starts_with("$serde_json::private") {
+                return Err(A::Error::custom("a key begins with a reserved word"));
             }
             let raw: &RawValue = map.next_value()?;
             let value = value(raw.get(), self.may_nest).map_err(A::Error::custom)?;
@@ -417,7 +427,7 @@ mod tests {
 
     #[test]
     fn nul_lone_surrogates_and_long_text_are_refused() {
-        for member in ["\\u0000", "a\\u0000b", "\\ud800", "\\udc00x", ""] {
+        for member in ["\\u0000", "a\\u0000b", "\\ud800", "\\udc00x", "", "  ", "\\t", "\\u3000\\u200b"] {
             assert!(read(&format!("{{\"amount\":1,\"member\":\"{member}\"}}")).is_err(), "{member}");
         }
         let long = "ä".repeat(255);
@@ -446,6 +456,8 @@ mod tests {
             "{\"a\":0.12345678901234567}",
             "{\"a\":99999999999999999999}",
             "{\"\\u0000\":1}",
+            "{\"$serde_json::private::RawValue\":\"{\"}",
+            "{\"a\":{\"$serde_json::private::Number\":\"1\"}}",
             "{\"a\":\"\\u0000\"}",
             "{\"a\":\"\\ud800\"}",
         ] {

@@ -231,6 +231,10 @@ pub struct EntryShape<'a> {
     pub kind: &'static str,
     /// What a NOTE records; null on every other kind.
     pub note: Option<&'static str>,
+    /// Of a capped settle: the part above the hold that was not collected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<CreditsText>)]
+    pub uncollected: Option<Credits>,
     /// Signed change of balance.
     #[schema(value_type = CreditsText)]
     pub amount: Credits,
@@ -323,6 +327,7 @@ impl<'a> EntryShape<'a> {
             seq: entry.seq,
             kind: entry.kind.as_str(),
             note: entry.note.map(ledger::entry::NoteKind::as_str),
+            uncollected: entry.answer.uncollected,
             amount: entry.amount,
             moved: entry.moved,
             available_after: entry.available_after,
