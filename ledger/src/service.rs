@@ -12,7 +12,7 @@ use crate::grant::GrantView;
 use crate::hold::{HoldStatus, HoldView};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::policy::Policy;
-use crate::poster::{Options, Poster, Queue};
+use crate::poster::{self, Options, Poster, Queue};
 use crate::quota::{Quota, Subject, Window};
 use crate::refusal::Refusal;
 use crate::store::connect::Database;
@@ -182,10 +182,7 @@ impl Ledger {
         }
         let mut answers = Vec::with_capacity(sent.len());
         for answer in sent {
-            answers.push(match answer {
-                Ok(answer) => answer.await.unwrap_or(Err(PostError::Internal)),
-                Err(error) => Err(error),
-            });
+            answers.push(poster::answered(answer).await);
         }
         answers
     }
@@ -382,11 +379,7 @@ impl Ledger {
         }
         let mut written = 0;
         for (account, answer) in sent {
-            let posted = match answer {
-                Ok(answer) => answer.await.unwrap_or(Err(PostError::Internal)),
-                Err(error) => Err(error),
-            };
-            match posted {
+            match poster::answered(answer).await {
                 Ok(posted) => written += u64::from(!posted.set.entries.is_empty()),
                 Err(error) => {
                     tracing::warn!(account.id = %account, error = %error, "A sweep passed an account over");

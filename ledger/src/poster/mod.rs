@@ -118,9 +118,13 @@ impl Poster {
     }
 
     pub(crate) async fn submit(&self, command: Command, queue: Queue) -> Answer {
-        let answer = self.send(command, queue).await?;
-        answer.await.unwrap_or(Err(PostError::Internal))
+        answered(self.send(command, queue).await).await
     }
+}
+
+/// Waits for the answer to a command that was sent, or says why it was not.
+pub(crate) async fn answered(sent: Result<oneshot::Receiver<Answer>, PostError>) -> Answer {
+    sent?.await.unwrap_or(Err(PostError::Internal))
 }
 
 /// Which account goes to which lane. Accounts that are being opened go by their reference, so that two first uses of one

@@ -14,11 +14,12 @@ use super::StoreError;
 use super::load::{self, with_lines};
 use super::rows::{self, EntryRow, GrantRow, HoldRow, entry_rows, inconsistent};
 use crate::credits::Credits;
-use crate::decide::State;
+use crate::decide::{LapsedView, State};
 use crate::entry::{Entry, Kind};
 use crate::grant::{Grant, GrantView};
 use crate::hold::{Hold, HoldStatus, HoldView};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
+use crate::refusal::Refusal;
 use crate::service::{
     AccountView, BalanceView, EntryQuery, EntryTotals, NextExpiry, Page, PageError, PageRequest, UsageRow,
 };
@@ -130,12 +131,14 @@ impl Snapshot {
         self.now.max(self.state.head.recorded_at)
     }
 
+    /// What the account has at an instant, with everything lapsed in memory that fell due by then.
+    fn lapsed(&self, at: DateTime<Utc>) -> Result<LapsedView, StoreError> {
+        let bad = |refusal: Refusal| inconsistent("accounts", self.state.account.0, refusal.to_string());
+        self.state.lapsed_view(at).map_err(bad)
+    }
+
     pub(crate) fn balance(&self, at: DateTime<Utc>) -> Result<BalanceView, StoreError> {
-        let account = self.state.account;
-        let view = self
-            .state
-            .lapsed_view(at)
-            .map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
+        let view = self.lapsed(at)?;
         // What a due hold gave back lies in the grants as the lapses left them.
         let lapsed: BTreeMap<GrantId, &Grant> = view.grants.iter().map(|grant| (grant.id, grant)).collect();
         let as_left = self.state.grants.values().map(|grant| lapsed.get(&grant.id).copied().unwrap_or(grant));
@@ -151,7 +154,7 @@ impl Snapshot {
             .collect();
         next.sort_by_key(|expiry| (expiry.expires_at, expiry.grant));
         next.truncate(NEXT_EXPIRIES_MAX);
-        balance(account, view.available, view.held, view.debt, at, next)
+        balance(self.state.account, view.available, view.held, view.debt, at, next)
     }
 }
 
@@ -358,7 +361,13 @@ pub(crate) async fn grants(
     let limit = limit(page);
     let (backward, bound) = cursor(page)?;
     let bound = seq_bound(bound)?;
-    let now = clock(pool).await?;
+    let Some(snapshot) = snapshot(pool, account).await? else {
+        return Ok(Page { rows: Vec::new(), next: None, previous: None });
+    };
+    let now = snapshot.present();
+    // One instant decides which grants live and what a lapse leaves of them.
+    let lapsed: BTreeMap<GrantId, Grant> =
+        snapshot.lapsed(now)?.grants.into_iter().map(|grant| (grant.id, grant)).collect();
     let rows = sqlx::query_as!(
         GrantRow,
         "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
@@ -384,7 +393,6 @@ pub(crate) async fn grants(
     if backward {
         grants.reverse();
     }
-    let lapsed = lapsed_grants(pool, account).await?;
     let key = |grant: Option<&Grant>| grant.map(|grant| grant.seq.to_string());
     let (next, previous) = cursors(key(grants.first()), key(grants.last()), backward, more, bound.is_some());
     Ok(Page {
@@ -392,14 +400,6 @@ pub(crate) async fn grants(
         next,
         previous,
     })
-}
-
-/// The grants of an account that a lapse has changed or would change now, as it leaves them.
-async fn lapsed_grants(pool: &PgPool, account: AccountId) -> Result<BTreeMap<GrantId, Grant>, StoreError> {
-    let Some(snapshot) = snapshot(pool, account).await? else { return Ok(BTreeMap::new()) };
-    let view = snapshot.state.lapsed_view(snapshot.present());
-    let view = view.map_err(|error| inconsistent("accounts", account.0, error.to_string()))?;
-    Ok(view.grants.into_iter().map(|grant| (grant.id, grant)).collect())
 }
 
 /// A grant as a reader sees it: what is left of one that has ended lapsed with its end, whether written or not.
