@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::lane::{self, Line};
+use super::memory::Memory;
 use super::round::Locking;
 use super::{ACCOUNT_WAIT, Job, Options};
 use crate::ids::AccountId;
@@ -23,6 +25,8 @@ pub(crate) struct Aside {
 
 struct Shared {
     database: Database,
+    /// Where the tasks of accounts run; the lanes have threads of their own.
+    runtime: Handle,
     round_max: usize,
     /// Commands waiting for one account.
     queue_max: usize,
@@ -35,6 +39,7 @@ impl Aside {
     pub(crate) fn new(database: Database, options: Options) -> Aside {
         let shared = Shared {
             database,
+            runtime: Handle::current(),
             round_max: options.round_max.max(1),
             queue_max: options.queue_max,
             connections: Semaphore::new(options.aside_connections.max(1)),
@@ -71,7 +76,7 @@ impl Aside {
             return;
         }
         waiting.insert(account, vec![job]);
-        tokio::spawn(Arc::clone(&self.shared).serve(account));
+        self.shared.runtime.spawn(Arc::clone(&self.shared).serve(account));
     }
 }
 
@@ -137,7 +142,7 @@ impl Shared {
         let Some(oldest) = self.oldest(account) else { return };
         let jobs = self.take(account);
         let idle = self.idle().pop();
-        let mut line = idle.unwrap_or_else(|| Line::new(self.database.clone()));
+        let mut line = idle.unwrap_or_else(|| Line::new(self.database.clone(), Memory::none()));
         let wait = ACCOUNT_WAIT.saturating_sub(oldest.elapsed());
         let locked = lane::work(&mut line, jobs, Locking::Wait(wait)).await;
         self.idle().push(line);

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::aside::Aside;
+use super::memory::Memory;
 use super::round::{self, Locking, RoundFailure, Verdict};
 use super::{CONFLICT_WAITS_MS, Job, Options, TRANSACTION_MAX};
 use crate::command::Command;
@@ -15,30 +16,33 @@ use crate::store::StoreError;
 use crate::store::connect::Database;
 use crate::store::lock::PolicyCache;
 
-/// A connection that is made again when it is lost, and what it has learned of policies.
+/// A connection that is made again when it is lost, and what it has learned of policies and accounts.
 pub(crate) struct Line {
     database: Database,
     connection: Option<PgConnection>,
     policies: PolicyCache,
+    memory: Memory,
 }
 
 impl Line {
-    pub(crate) fn new(database: Database) -> Line {
-        Line { database, connection: None, policies: PolicyCache::default() }
+    pub(crate) fn new(database: Database, memory: Memory) -> Line {
+        Line { database, connection: None, policies: PolicyCache::default(), memory }
     }
 
     /// Runs one round within the time a transaction may take. A connection that failed is given up.
     async fn round(&mut self, commands: &[&Command], locking: Locking) -> Result<Vec<Verdict>, RoundFailure> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => timeout(TRANSACTION_MAX, self.database.lane())
-                .await
-                .map_err(|_| StoreError::Lost(sqlx::Error::PoolTimedOut))?
-                .map_err(StoreError::Lost)?,
+            None => {
+                self.memory.clear();
+                timeout(TRANSACTION_MAX, self.database.lane())
+                    .await
+                    .map_err(|_| StoreError::Lost(sqlx::Error::PoolTimedOut))?
+                    .map_err(StoreError::Lost)?
+            }
         };
-        match timeout(TRANSACTION_MAX, round::run(&mut connection, &mut self.policies, commands, locking))
-            .await
-        {
+        let round = round::run(&mut connection, &mut self.policies, &mut self.memory, commands, locking);
+        match timeout(TRANSACTION_MAX, round).await {
             Ok(Ok(verdicts)) => {
                 self.connection = Some(connection);
                 Ok(verdicts)
@@ -125,7 +129,7 @@ pub(crate) async fn run(
     mut callers: mpsc::Receiver<Job>,
     mut house: mpsc::Receiver<Job>,
 ) {
-    let mut line = Line::new(database);
+    let mut line = Line::new(database, Memory::new());
     let house_max = (options.round_max / 4).max(1);
     let mut jobs = Vec::with_capacity(options.round_max);
     loop {

@@ -2,10 +2,12 @@
 //!
 //! A lane is a set of accounts with one task and one connection; it takes what is queued, with no added wait, and runs it
 //! as one round (see [`round`]). Commands of an account that another transaction keeps go aside (see [`aside`]), so that
-//! their neighbours are answered. A round that fails is halved until the culprit stands alone.
+//! their neighbours are answered. What a lane knows of its accounts it remembers (see [`memory`]). A round that fails is halved until the culprit stands alone.
 
 mod aside;
 mod lane;
+mod lane_thread;
+mod memory;
 mod round;
 
 use std::sync::Arc;
@@ -92,10 +94,11 @@ pub(crate) enum Queue {
 impl Poster {
     pub(crate) fn start(database: &Database, options: Options) -> Poster {
         let aside = aside::Aside::new(database.clone(), options);
-        let lanes = (0..options.lanes.max(1)).map(|_| {
+        let lanes = (0..options.lanes.max(1)).map(|number| {
             let (callers, callers_in) = mpsc::channel(options.queue_max);
             let (house, house_in) = mpsc::channel(options.queue_max);
-            tokio::spawn(lane::run(database.clone(), options, aside.clone(), callers_in, house_in));
+            let lane = lane::run(database.clone(), options, aside.clone(), callers_in, house_in);
+            lane_thread::start(number, lane);
             LaneQueues { callers, house }
         });
         Poster { lanes: lanes.collect() }

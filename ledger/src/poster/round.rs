@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 1 | begin |
 //! | 2 | open what is to be opened; lock the account rows in the order of their ids |
-//! | 3 | the clock, live or due grants, open holds, and what the commands name |
+//! | 3 | the clock, live or due grants, open holds of accounts that are not remembered, and what the commands name |
 //! | 4 | decide in memory, one command after another, each on the state the one before left |
 //! | 5 | write it all over arrays |
 //! | 6 | commit |
@@ -19,11 +19,12 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use uuid::Uuid;
 
 use crate::chain;
-use crate::command::{Command, Verb};
+use crate::command::{Command, KeyName, Verb};
 use crate::decide::{self, Decision, Needs, Ruling, State};
 use crate::entry::EntrySet;
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::poster::Answer;
+use crate::poster::memory::Memory;
 use crate::refusal::{Missing, Refusal};
 use crate::service::{PostError, Posted};
 use crate::store::load::{self, States};
@@ -70,12 +71,13 @@ impl From<sqlx::Error> for RoundFailure {
 pub(crate) async fn run(
     connection: &mut PgConnection,
     policies: &mut PolicyCache,
+    memory: &mut Memory,
     commands: &[&Command],
     locking: Locking,
 ) -> Result<Vec<Verdict>, RoundFailure> {
     let mut transaction = connection.begin().await?;
-    let done = steps(&mut transaction, policies, commands, locking).await;
-    let (verdicts, decided) = match done {
+    let done = steps(&mut transaction, policies, memory, commands, locking).await;
+    let Done { verdicts, decided, states } = match done {
         Ok(done) => done,
         Err(error) => {
             // At once, so that no lock outlives the failure; where the connection is gone, the locks went with it.
@@ -94,27 +96,38 @@ pub(crate) async fn run(
     } else {
         transaction.rollback().await?;
     }
+    memory.keep(states);
     Ok(verdicts)
 }
 
-/// Steps 2 to 5. Answers with the verdicts, and for each command whether it was decided here.
+/// What steps 2 to 5 came to.
+struct Done {
+    verdicts: Vec<Verdict>,
+    /// For each command, whether it was decided here.
+    decided: Vec<bool>,
+    /// The accounts as the round leaves them, if it is committed.
+    states: States,
+}
+
+/// Steps 2 to 5.
 async fn steps(
     transaction: &mut PgConnection,
     policies: &mut PolicyCache,
+    memory: &mut Memory,
     commands: &[&Command],
     locking: Locking,
-) -> Result<(Vec<Verdict>, Vec<bool>), StoreError> {
+) -> Result<Done, StoreError> {
     let targets = targets(transaction, commands).await?;
-    let locked = lock(transaction, policies, &targets, locking).await?;
-    let existing = if locked.missing.is_empty() {
-        Vec::new()
-    } else {
-        lock::existing(transaction, &locked.missing).await?
-    };
-    let mut states = locked.states;
+    let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
+    let remembered = memory.take(&accounts);
+    let locked = lock(transaction, &accounts, &remembered, commands, &targets, locking).await?;
+    let missing: Vec<AccountId> =
+        accounts.iter().copied().filter(|account| !locked.seqs.contains_key(account)).collect();
+    let existing =
+        if missing.is_empty() { Vec::new() } else { lock::existing(transaction, &missing).await? };
     let mut desk = Desk::new(commands, &targets);
-    let needs = desk.needs(&states);
-    let now = load::load(transaction, &mut states, &needs).await?;
+    let needs = desk.needs(&locked.seqs);
+    let (mut states, now) = load(transaction, policies, remembered, locked, &needs).await?;
     let before: BTreeMap<AccountId, Seq> =
         states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
     desk.decide(&mut states, &existing, now)?;
@@ -128,7 +141,42 @@ async fn steps(
     if !unopened.is_empty() {
         lock::unopen(transaction, &unopened).await?;
     }
-    Ok((desk.verdicts(&sets)?, desk.decided()))
+    let decided = desk.decided();
+    Ok(Done { verdicts: desk.verdicts(&sets)?, decided, states })
+}
+
+/// Step 3: the states of the locked accounts, those that are remembered and still the newest, and the others loaded.
+async fn load(
+    connection: &mut PgConnection,
+    policies: &mut PolicyCache,
+    mut remembered: States,
+    locked: Locked,
+    needs: &BTreeMap<AccountId, Needs>,
+) -> Result<(States, DateTime<Utc>), StoreError> {
+    remembered.retain(|account, state| locked.seqs.get(account) == Some(&state.head.seq));
+    let unknown: Vec<AccountId> =
+        locked.seqs.keys().copied().filter(|account| !remembered.contains_key(account)).collect();
+    let mut states = remembered;
+    for state in states.values_mut() {
+        let updated_at = locked.policies.get(&state.policy.name).copied();
+        let policy = policies.get(connection, &state.policy.name, updated_at).await?;
+        if state.policy != *policy {
+            state.policy.clone_from(&policy);
+        }
+    }
+    for (account, name, used) in locked.keys {
+        if let Some(state) = states.get_mut(&account) {
+            state.keys.insert(name, used);
+        }
+    }
+    let mut now = locked.now;
+    if !unknown.is_empty() {
+        let mut loaded = load::accounts(connection, policies, &unknown).await?;
+        now = load::basics(connection, &mut loaded, needs).await?;
+        states.append(&mut loaded);
+    }
+    load::facts(connection, &mut states, needs, now).await?;
+    Ok((states, now))
 }
 
 /// The account of each command. An account to be opened is the one its reference names.
@@ -158,20 +206,33 @@ async fn targets(connection: &mut PgConnection, commands: &[&Command]) -> Result
     commands.iter().map(target).collect()
 }
 
+/// Step 2: the locks, and what goes with them for the accounts that are remembered.
 async fn lock(
     connection: &mut PgConnection,
-    policies: &mut PolicyCache,
+    accounts: &BTreeSet<AccountId>,
+    remembered: &States,
+    commands: &[&Command],
     targets: &[AccountId],
     locking: Locking,
 ) -> Result<Locked, StoreError> {
-    let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
-    let accounts: Vec<AccountId> = accounts.into_iter().collect();
+    let ids: Vec<AccountId> = accounts.iter().copied().collect();
     match locking {
-        Locking::SkipLocked => lock::lock(connection, policies, &accounts).await,
+        Locking::SkipLocked => {
+            let of_remembered = commands.iter().zip(targets).filter(|(_, of)| remembered.contains_key(of));
+            let keys: Vec<(AccountId, KeyName)> =
+                of_remembered.filter_map(|(command, of)| Some((*of, command.key?))).collect();
+            let mut policies: Vec<String> = Vec::new();
+            for state in remembered.values() {
+                if !policies.contains(&state.policy.name) {
+                    policies.push(state.policy.name.clone());
+                }
+            }
+            lock::lock(connection, &ids, &keys, &policies).await
+        }
         Locking::Wait(wait) => {
             let setting = format!("set local lock_timeout = {}", wait.as_millis().max(1));
             connection.execute(AssertSqlSafe(setting)).await?;
-            lock::lock_waiting(connection, policies, &accounts).await
+            lock::lock_waiting(connection, &ids).await
         }
     }
 }
@@ -211,10 +272,10 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn needs(&self, states: &States) -> BTreeMap<AccountId, Needs> {
+    fn needs(&self, locked: &BTreeMap<AccountId, Seq>) -> BTreeMap<AccountId, Needs> {
         let mut needs: BTreeMap<AccountId, Needs> = BTreeMap::new();
         for (command, target) in self.commands.iter().zip(self.targets) {
-            if states.contains_key(target) {
+            if locked.contains_key(target) {
                 needs.entry(*target).or_default().add(command);
             }
         }
@@ -356,14 +417,30 @@ impl<'a> Desk<'a> {
         accounts.into_iter().collect()
     }
 
-    fn verdicts(&self, stored: &BTreeMap<(AccountId, Seq), EntrySet>) -> Result<Vec<Verdict>, StoreError> {
-        self.slips
-            .iter()
-            .zip(self.targets)
-            .map(|(slip, target)| self.verdict(slip, *target, stored))
-            .collect()
+    /// The answers. Each decided set goes to the command that made it; replays of it get a copy.
+    fn verdicts(
+        mut self,
+        stored: &BTreeMap<(AccountId, Seq), EntrySet>,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let slips = std::mem::take(&mut self.slips);
+        let targets = self.targets;
+        let mut verdicts = Vec::with_capacity(slips.len());
+        for (slip, target) in slips.iter().zip(targets) {
+            verdicts.push(self.verdict(slip, *target, stored)?);
+        }
+        let mut sets: Vec<Option<EntrySet>> =
+            self.decisions.into_iter().map(|(_, decision)| Some(decision.set)).collect();
+        for (slip, verdict) in slips.iter().zip(&mut verdicts) {
+            if let Slip::Decided(place) = slip
+                && let Some(set) = sets.get_mut(*place).and_then(Option::take)
+            {
+                *verdict = Verdict::Answer(Ok(Posted { set, replayed: false }));
+            }
+        }
+        Ok(verdicts)
     }
 
+    /// The answer to what was not decided here; a placeholder for what was.
     fn verdict(
         &self,
         slip: &Slip,
@@ -373,11 +450,8 @@ impl<'a> Desk<'a> {
         Ok(match slip {
             Slip::Refused(refusal) => Verdict::Answer(Err(PostError::Refused(refusal.clone()))),
             Slip::Locked => Verdict::Locked(target),
-            Slip::Nothing => {
+            Slip::Nothing | Slip::Decided(_) => {
                 Verdict::Answer(Ok(Posted { set: EntrySet { entries: Vec::new() }, replayed: false }))
-            }
-            Slip::Decided(place) => {
-                Verdict::Answer(Ok(Posted { set: self.decisions[*place].1.set.clone(), replayed: false }))
             }
             Slip::Replay(seq) => {
                 let set = self.made_here((target, *seq)).or_else(|| stored.get(&(target, *seq)));

@@ -3,23 +3,106 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
-use rust_decimal::Decimal;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::StoreError;
-use super::rows::{self, GrantRow, HoldRow, LineRow, entry_rows, inconsistent};
-use crate::command::{JobKind, KeyName, Origin};
+use super::lock::PolicyCache;
+use super::rows::{self, GrantRow, HoldRow, LineRow, entry_rows, grant_rows, hold_rows, inconsistent};
+use crate::account::Head;
+use crate::command::{JobKind, KeyName};
 use crate::credits::Credits;
-use crate::decide::{DebtPayment, JobEntry, KeyUse, Needs, Original, State};
+use crate::decide::{DebtPayment, JobEntry, Needs, Original, State};
 use crate::entry::{DebtMark, Entry, EntrySet, Kind, NoteKind};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
+use crate::policy::Policy;
 use crate::quota::{Quota, Subject};
 
 pub(crate) type States = BTreeMap<AccountId, State>;
 
-/// Fills the states of the locked accounts with all that `needs` names, and answers with the clock's instant.
-pub(crate) async fn load(
+/// The states of locked accounts, without grants, holds and facts.
+pub(crate) async fn accounts(
+    connection: &mut PgConnection,
+    policies: &mut PolicyCache,
+    accounts: &[AccountId],
+) -> Result<States, StoreError> {
+    let ids: Vec<Uuid> = accounts.iter().map(|account| account.0).collect();
+    let rows = sqlx::query_as!(
+        AccountRow,
+        r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available as "available: _",
+            a.held as "held: _", a.debt as "debt: _", a.written_off as "written_off: _", a.recorded_at, a.effective_at,
+            a.totals as "totals: _", (select p.updated_at from policies p where p.name = a.policy) as policy_updated_at
+        from accounts a where a.id = any($1)"#,
+        &ids
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut states = States::new();
+    for row in rows {
+        let policy = policies.get(connection, &row.policy, row.policy_updated_at).await?;
+        let state = row.state(policy.as_ref().clone())?;
+        states.insert(state.account, state);
+    }
+    Ok(states)
+}
+
+struct AccountRow {
+    id: Uuid,
+    status: i16,
+    policy: String,
+    time_zone: String,
+    erased: bool,
+    seq: i64,
+    hash: Vec<u8>,
+    available: Credits,
+    held: Credits,
+    debt: Credits,
+    written_off: Credits,
+    recorded_at: DateTime<Utc>,
+    effective_at: DateTime<Utc>,
+    totals: Vec<Credits>,
+    policy_updated_at: Option<DateTime<Utc>>,
+}
+
+impl AccountRow {
+    fn state(self, policy: Policy) -> Result<State, StoreError> {
+        let account = self.id;
+        let bad = |what: &str| inconsistent("accounts", account, what.to_owned());
+        let head = Head {
+            seq: Seq(self.seq),
+            hash: self.hash.try_into().map_err(|_| bad("hash"))?,
+            available: self.available,
+            held: self.held,
+            debt: self.debt,
+            written_off: self.written_off,
+            recorded_at: self.recorded_at,
+            effective_at: self.effective_at,
+            totals: rows::totals(account, &self.totals)?,
+        };
+        Ok(State {
+            account: AccountId(account),
+            status: rows::status(self.status).ok_or_else(|| bad("status"))?,
+            policy,
+            time_zone: self.time_zone.parse().map_err(|_| bad("time_zone"))?,
+            erased: self.erased,
+            head,
+            grants: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            originals: BTreeMap::new(),
+            clawbacks: BTreeMap::new(),
+            debt_payments: Vec::new(),
+            jobs: BTreeMap::new(),
+            quotas: Vec::new(),
+            uses: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            voids: BTreeMap::new(),
+        })
+    }
+}
+
+/// Fills the states of locked accounts that are not remembered with their open grants, their open holds and the keys that
+/// are taken, and answers with the clock's instant.
+pub(crate) async fn basics(
     connection: &mut PgConnection,
     states: &mut States,
     needs: &BTreeMap<AccountId, Needs>,
@@ -27,7 +110,18 @@ pub(crate) async fn load(
     let accounts: Vec<Uuid> = states.keys().map(|account| account.0).collect();
     let now = clock_and_keys(connection, states, needs).await?;
     open_grants(connection, states, &accounts).await?;
-    holds(connection, states, needs, &accounts).await?;
+    open_holds(connection, states, &accounts).await?;
+    Ok(now)
+}
+
+/// Fills the states of the locked accounts with all else that `needs` names.
+pub(crate) async fn facts(
+    connection: &mut PgConnection,
+    states: &mut States,
+    needs: &BTreeMap<AccountId, Needs>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    holds(connection, states, needs).await?;
     let named = |pick: fn(&Needs) -> bool| needs.values().any(pick);
     if named(|needs| !needs.jobs.is_empty()) {
         jobs(connection, states, needs).await?;
@@ -46,8 +140,7 @@ pub(crate) async fn load(
     if named(|needs| needs.rolling) {
         rolling_grants(connection, states, needs, now).await?;
     }
-    named_grants(connection, states, needs).await?;
-    Ok(now)
+    named_grants(connection, states, needs).await
 }
 
 fn state(states: &mut States, account: Uuid) -> Result<&mut State, StoreError> {
@@ -70,8 +163,11 @@ async fn clock_and_keys(
     states: &mut States,
     needs: &BTreeMap<AccountId, Needs>,
 ) -> Result<DateTime<Utc>, StoreError> {
-    let names: Vec<(AccountId, KeyName)> =
-        needs.iter().flat_map(|(account, needs)| needs.keys.iter().map(|key| (*account, *key))).collect();
+    let names: Vec<(AccountId, KeyName)> = needs
+        .iter()
+        .filter(|(account, _)| states.contains_key(account))
+        .flat_map(|(account, needs)| needs.keys.iter().map(|key| (*account, *key)))
+        .collect();
     let accounts: Vec<Uuid> = names.iter().map(|(account, _)| account.0).collect();
     let origins: Vec<i16> = names.iter().map(|(_, (origin, _))| origin.code()).collect();
     let keys: Vec<Vec<u8>> = names.iter().map(|(_, (_, key))| key.to_vec()).collect();
@@ -96,10 +192,8 @@ async fn clock_and_keys(
         else {
             continue;
         };
-        let bad = || inconsistent("entries", account, format!("key of entry {seq}"));
-        let name = (Origin::from_code(origin).ok_or_else(bad)?, key.try_into().map_err(|_| bad())?);
-        let content = content.try_into().map_err(|_| bad())?;
-        state(states, account)?.keys.insert(name, KeyUse { seq: Seq(seq), content });
+        let (_, name, used) = rows::key_use(account, seq, origin, key, content)?;
+        state(states, account)?.keys.insert(name, used);
     }
     Ok(now)
 }
@@ -109,11 +203,8 @@ async fn open_grants(
     states: &mut States,
     accounts: &[Uuid],
 ) -> Result<(), StoreError> {
-    let rows = sqlx::query_as!(
-        GrantRow,
-        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
-            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
-        from grants g where g.account_id = any($1) and g.open",
+    let rows = grant_rows!(
+        "from grants g where g.account_id = any($1) and g.open",
         accounts
     )
     .fetch_all(connection)
@@ -130,23 +221,23 @@ fn keep_grants(states: &mut States, rows: Vec<GrantRow>) -> Result<(), StoreErro
     Ok(())
 }
 
+async fn open_holds(
+    connection: &mut PgConnection,
+    states: &mut States,
+    accounts: &[Uuid],
+) -> Result<(), StoreError> {
+    let rows = hold_rows!("from holds h where h.account_id = any($1) and h.status = 1", accounts)
+        .fetch_all(&mut *connection)
+        .await?;
+    keep_holds(states, rows)
+}
+
+/// Holds that commands name, as far as they are not open.
 async fn holds(
     connection: &mut PgConnection,
     states: &mut States,
     needs: &BTreeMap<AccountId, Needs>,
-    accounts: &[Uuid],
 ) -> Result<(), StoreError> {
-    let rows = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from holds h where h.account_id = any($1) and h.status = 1"#,
-        accounts
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    keep_holds(states, rows)?;
     let named: BTreeSet<(AccountId, HoldId)> = needs
         .iter()
         .flat_map(|(account, needs)| needs.holds.iter().map(|hold| (*account, *hold)))
@@ -165,13 +256,9 @@ async fn named_holds(
     }
     let (accounts, ids): (Vec<Uuid>, Vec<Uuid>) =
         named.iter().map(|(account, hold)| (account.0, hold.0)).unzip();
-    let rows = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from unnest($1::uuid[], $2::uuid[]) as wanted(a, h)
-        join holds h on h.account_id = wanted.a and h.id = wanted.h"#,
+    let rows = hold_rows!(
+        "from unnest($1::uuid[], $2::uuid[]) as wanted(a, h)
+        join holds h on h.account_id = wanted.a and h.id = wanted.h",
         &accounts,
         &ids
     )
@@ -343,10 +430,10 @@ pub(crate) async fn with_lines(
         entries.iter().map(|entry| (entry.account.0, entry.seq.0)).unzip();
     let rows = sqlx::query_as!(
         LineRow,
-        "select l.account_id, l.seq, l.ledger_account, l.direction, l.amount, l.grant_id, l.debt_mark, l.balance_after
+        r#"select l.account_id, l.seq, l.ledger_account, l.direction, l.amount as "amount: _", l.grant_id, l.debt_mark, l.balance_after as "balance_after: _"
         from unnest($1::uuid[], $2::bigint[]) as wanted(a, s)
         join lines l on l.account_id = wanted.a and l.seq = wanted.s
-        order by l.account_id, l.seq, l.position",
+        order by l.account_id, l.seq, l.position"#,
         &accounts,
         &seqs
     )
@@ -529,11 +616,8 @@ async fn rolling_grants(
 ) -> Result<(), StoreError> {
     let accounts: Vec<Uuid> =
         needs.iter().filter(|(_, needs)| needs.rolling).map(|(account, _)| account.0).collect();
-    let rows = sqlx::query_as!(
-        GrantRow,
-        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
-            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
-        from grants g where g.account_id = any($1) and g.rolling and not g.open and g.voided_at is null and g.expires_at > $2",
+    let rows = grant_rows!(
+        "from grants g where g.account_id = any($1) and g.rolling and not g.open and g.voided_at is null and g.expires_at > $2",
         &accounts,
         now
     )
@@ -569,11 +653,8 @@ async fn named_grants(
     }
     let (accounts, ids): (Vec<Uuid>, Vec<Uuid>) =
         wanted.iter().map(|(account, grant)| (account.0, grant.0)).unzip();
-    let rows = sqlx::query_as!(
-        GrantRow,
-        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
-            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
-        from unnest($1::uuid[], $2::uuid[]) as wanted(a, g)
+    let rows = grant_rows!(
+        "from unnest($1::uuid[], $2::uuid[]) as wanted(a, g)
         join grants g on g.account_id = wanted.a and g.id = wanted.g",
         &accounts,
         &ids

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use rust_decimal::Decimal;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::StoreError;
 use super::rows::{self, inconsistent};
-use crate::account::Head;
-use crate::decide::State;
+use crate::command::KeyName;
+use crate::decide::KeyUse;
 use crate::ids::{AccountId, Seq};
 use crate::policy::Policy;
 
@@ -20,22 +19,24 @@ use crate::policy::Policy;
 pub(crate) struct PolicyCache(HashMap<String, (DateTime<Utc>, Arc<Policy>)>);
 
 impl PolicyCache {
-    async fn get(
+    /// The rules of a policy whose row was changed last at `updated_at`, if that is known.
+    pub(crate) async fn get(
         &mut self,
         connection: &mut PgConnection,
         name: &str,
         updated_at: Option<DateTime<Utc>>,
-    ) -> Result<Policy, StoreError> {
+    ) -> Result<Arc<Policy>, StoreError> {
         if let Some((cached_at, policy)) = self.0.get(name)
             && Some(*cached_at) == updated_at
         {
-            return Ok(policy.as_ref().clone());
+            return Ok(Arc::clone(policy));
         }
         let policy = read_policy(&mut *connection, name)
             .await?
             .ok_or_else(|| inconsistent("policies", Uuid::nil(), format!("{name} is missing")))?;
+        let policy = Arc::new(policy);
         if let Some(updated_at) = updated_at {
-            self.0.insert(name.to_owned(), (updated_at, Arc::new(policy.clone())));
+            self.0.insert(name.to_owned(), (updated_at, Arc::clone(&policy)));
         }
         Ok(policy)
     }
@@ -103,55 +104,83 @@ pub(crate) async fn unopen(connection: &mut PgConnection, accounts: &[Uuid]) -> 
     Ok(())
 }
 
-/// What locking found.
+/// What a round knows once it holds its locks.
+#[derive(Default)]
 pub(crate) struct Locked {
-    /// The states of the locked accounts, without grants, holds and facts.
-    pub states: BTreeMap<AccountId, State>,
-    /// Wanted and not locked: kept by another transaction, or not there.
-    pub missing: Vec<AccountId>,
+    pub now: DateTime<Utc>,
+    /// The last entry of each account that was locked.
+    pub seqs: BTreeMap<AccountId, Seq>,
+    /// Idempotency keys that are taken. They were looked up by the statement that locked, so they are complete only for
+    /// accounts without an entry since that statement began.
+    pub keys: Vec<(AccountId, KeyName, KeyUse)>,
+    /// When the policies that were asked for had changed.
+    pub policies: HashMap<String, DateTime<Utc>>,
 }
 
-/// Locks the rows of `accounts`, skipping those that another transaction has.
+/// Locks the rows of `accounts`, skipping those that another transaction has, and reads in the same statement what a
+/// round needs of accounts it remembers: the clock, the keys, and when the policies had changed.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
-    policies: &mut PolicyCache,
     accounts: &[AccountId],
+    keys: &[(AccountId, KeyName)],
+    policies: &[String],
 ) -> Result<Locked, StoreError> {
     let ids: Vec<Uuid> = accounts.iter().map(|account| account.0).collect();
-    let rows = sqlx::query_as!(
-        AccountRow,
-        r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available, a.held, a.debt,
-            a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as "policy_updated_at?"
-        from accounts a left join policies p on p.name = a.policy
-        where a.id = any($1) order by a.id
-        for no key update of a skip locked"#,
-        &ids
+    let key_accounts: Vec<Uuid> = keys.iter().map(|(account, _)| account.0).collect();
+    let origins: Vec<i16> = keys.iter().map(|(_, (origin, _))| origin.code()).collect();
+    let digests: Vec<&[u8]> = keys.iter().map(|(_, (_, digest))| digest.as_slice()).collect();
+    let rows = sqlx::query!(
+        r#"with locked as materialized (
+            select a.id, a.seq from accounts a where a.id = any($1) order by a.id for no key update skip locked
+        )
+        select (select ledger_now()) as "now!", l.id as account_id, l.seq, null::smallint as origin, null::bytea as key,
+            null::bytea as content, null::text as policy, null::timestamptz as updated_at
+        from locked l
+        union all
+        select (select ledger_now()), e.account_id, e.seq, e.origin, e.key, e.content, null, null
+        from unnest($2::uuid[], $3::smallint[], $4::bytea[]) as wanted(a, o, k)
+        join entries e on e.account_id = wanted.a and e.origin = wanted.o and e.key = wanted.k
+        union all
+        select (select ledger_now()), null, null, null, null, null, p.name, p.updated_at from policies p where p.name = any($5)"#,
+        &ids,
+        &key_accounts,
+        &origins,
+        &digests as _,
+        policies
     )
     .fetch_all(&mut *connection)
     .await?;
-    collect(connection, policies, accounts, rows).await
+    let mut locked = Locked::default();
+    for row in rows {
+        locked.now = row.now;
+        match (row.account_id, row.seq, row.origin, row.key, row.content) {
+            (Some(account), Some(seq), Some(origin), Some(key), Some(content)) => {
+                locked.keys.push(rows::key_use(account, seq, origin, key, content)?);
+            }
+            (Some(account), Some(seq), ..) => {
+                locked.seqs.insert(AccountId(account), Seq(seq));
+            }
+            _ => locked.policies.extend(row.policy.zip(row.updated_at)),
+        }
+    }
+    Ok(locked)
 }
 
 /// Locks accounts and waits for them, at most as long as the connection's `lock_timeout` each. Only for a round that has
 /// one account to wait for.
 pub(crate) async fn lock_waiting(
     connection: &mut PgConnection,
-    policies: &mut PolicyCache,
     accounts: &[AccountId],
 ) -> Result<Locked, StoreError> {
     let ids: Vec<Uuid> = accounts.iter().map(|account| account.0).collect();
-    let rows = sqlx::query_as!(
-        AccountRow,
-        r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available, a.held, a.debt,
-            a.written_off, a.recorded_at, a.effective_at, a.amount_totals as "amount_totals: Vec<Decimal>", a.moved_totals as "moved_totals: Vec<Decimal>", p.updated_at as "policy_updated_at?"
-        from accounts a left join policies p on p.name = a.policy
-        where a.id = any($1) order by a.id
-        for no key update of a"#,
+    let rows = sqlx::query!(
+        "select a.id, a.seq from accounts a where a.id = any($1) order by a.id for no key update",
         &ids
     )
     .fetch_all(&mut *connection)
     .await?;
-    collect(connection, policies, accounts, rows).await
+    let seqs = rows.into_iter().map(|row| (AccountId(row.id), Seq(row.seq))).collect();
+    Ok(Locked { seqs, ..Locked::default() })
 }
 
 /// Which of these accounts exist.
@@ -163,76 +192,4 @@ pub(crate) async fn existing(
     let rows =
         sqlx::query_scalar!("select id from accounts where id = any($1)", &ids).fetch_all(connection).await?;
     Ok(rows.into_iter().map(AccountId).collect())
-}
-
-struct AccountRow {
-    id: Uuid,
-    status: i16,
-    policy: String,
-    time_zone: String,
-    erased: bool,
-    seq: i64,
-    hash: Vec<u8>,
-    available: Decimal,
-    held: Decimal,
-    debt: Decimal,
-    written_off: Decimal,
-    recorded_at: DateTime<Utc>,
-    effective_at: DateTime<Utc>,
-    amount_totals: Vec<Decimal>,
-    moved_totals: Vec<Decimal>,
-    /// Absent where the lock waited for a change of the account's policy: the row is checked again, the join is not.
-    policy_updated_at: Option<DateTime<Utc>>,
-}
-
-async fn collect(
-    connection: &mut PgConnection,
-    policies: &mut PolicyCache,
-    wanted: &[AccountId],
-    rows: Vec<AccountRow>,
-) -> Result<Locked, StoreError> {
-    let mut states = BTreeMap::new();
-    for row in rows {
-        let policy = policies.get(connection, &row.policy, row.policy_updated_at).await?;
-        let state = row.state(policy)?;
-        states.insert(state.account, state);
-    }
-    let missing = wanted.iter().copied().filter(|account| !states.contains_key(account)).collect();
-    Ok(Locked { states, missing })
-}
-
-impl AccountRow {
-    fn state(self, policy: Policy) -> Result<State, StoreError> {
-        let account = self.id;
-        let bad = |what: &str| inconsistent("accounts", account, what.to_owned());
-        let head = Head {
-            seq: Seq(self.seq),
-            hash: self.hash.try_into().map_err(|_| bad("hash"))?,
-            available: rows::credits("accounts", account, self.available)?,
-            held: rows::credits("accounts", account, self.held)?,
-            debt: rows::credits("accounts", account, self.debt)?,
-            written_off: rows::credits("accounts", account, self.written_off)?,
-            recorded_at: self.recorded_at,
-            effective_at: self.effective_at,
-            totals: rows::totals(account, &self.amount_totals, &self.moved_totals)?,
-        };
-        Ok(State {
-            account: AccountId(account),
-            status: rows::status(self.status).ok_or_else(|| bad("status"))?,
-            policy,
-            time_zone: self.time_zone.parse().map_err(|_| bad("time_zone"))?,
-            erased: self.erased,
-            head,
-            grants: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            originals: BTreeMap::new(),
-            clawbacks: BTreeMap::new(),
-            debt_payments: Vec::new(),
-            jobs: BTreeMap::new(),
-            quotas: Vec::new(),
-            uses: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            voids: BTreeMap::new(),
-        })
-    }
 }

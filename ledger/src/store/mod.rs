@@ -4,12 +4,16 @@
 //! crate's nouns and back. [`read`] is everything that only reads. [`upkeep`] is what the command line does now and
 //! then: policies, quotas, the test clock, purge and the deletion of erased words.
 //!
-//! To add a column: a migration that is safe beside running old code, the column in `rows`, in `write`, and
+//! [`inputs`] is what a round sends, and [`numeric`] how amounts cross.
+//!
+//! To add a column: a migration that is safe beside running old code, the column in `rows`, in `inputs` and `write`, and
 //! (if it is part of what an entry says) in `chain::canonical`.
 
 pub(crate) mod connect;
+mod inputs;
 pub(crate) mod load;
 pub(crate) mod lock;
+mod numeric;
 pub(crate) mod read;
 pub(crate) mod rows;
 pub(crate) mod upkeep;

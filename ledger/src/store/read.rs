@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::load::{self, with_lines};
-use super::rows::{self, EntryRow, GrantRow, HoldRow, entry_rows, inconsistent};
+use super::rows::{self, EntryRow, GrantRow, HoldRow, entry_rows, grant_rows, hold_rows, inconsistent};
 use crate::credits::Credits;
 use crate::decide::{LapsedView, State};
 use crate::entry::{Entry, Kind};
@@ -82,21 +82,14 @@ async fn snapshot_in(
         effective_at: row.effective_at,
         ..crate::account::Head::empty()
     };
-    let grants = sqlx::query_as!(
-        GrantRow,
-        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
-            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
-        from grants g where g.account_id = $1 and g.open",
+    let grants = grant_rows!(
+        "from grants g where g.account_id = $1 and g.open",
         account.0
     )
     .fetch_all(&mut *connection)
     .await?;
-    let holds = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from holds h where h.account_id = $1 and h.status = 1"#,
+    let holds = hold_rows!(
+        "from holds h where h.account_id = $1 and h.status = 1",
         account.0
     )
     .fetch_all(&mut *connection)
@@ -368,11 +361,8 @@ pub(crate) async fn grants(
     // One instant decides which grants live and what a lapse leaves of them.
     let lapsed: BTreeMap<GrantId, Grant> =
         snapshot.lapsed(now)?.grants.into_iter().map(|grant| (grant.id, grant)).collect();
-    let rows = sqlx::query_as!(
-        GrantRow,
-        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
-            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
-        from grants g
+    let rows = grant_rows!(
+        "from grants g
         where g.account_id = $1
             and ($2::boolean is null or $2 = (g.voided_at is null and (g.expires_at is null or g.expires_at > $3)))
             and ($4::bigint is null or case when $5 then g.seq > $4 else g.seq < $4 end)
@@ -431,17 +421,13 @@ pub(crate) async fn holds(
     let (backward, bound) = cursor(page)?;
     let bound = seq_bound(bound)?;
     let now = clock(pool).await?;
-    let rows = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from holds h
+    let rows = hold_rows!(
+        "from holds h
         where h.account_id = $1
             and ($2::smallint is null or $2 = case when h.status = 1 and h.expires_at <= $3 then 5 else h.status end)
             and ($4::bigint is null or case when $5 then h.seq > $4 else h.seq < $4 end)
         order by case when $5 then h.seq end asc, case when not $5 then h.seq end desc
-        limit $6"#,
+        limit $6",
         account.0,
         status.map(rows::hold_status_code),
         now,
@@ -468,12 +454,8 @@ pub(crate) async fn hold(
     hold: HoldId,
 ) -> Result<Option<HoldView>, StoreError> {
     let now = clock(pool).await?;
-    let row = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from holds h where h.account_id = $1 and h.id = $2"#,
+    let row = hold_rows!(
+        "from holds h where h.account_id = $1 and h.id = $2",
         account.0,
         hold.0
     )

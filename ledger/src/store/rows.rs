@@ -7,8 +7,9 @@ use uuid::Uuid;
 
 use super::StoreError;
 use crate::account::{AccountStatus, KindTotals};
-use crate::command::{Actor, ActorKind, CallFields, KeyStamp, Origin};
-use crate::credits::Credits;
+use crate::command::{Actor, ActorKind, CallFields, KeyName, KeyStamp, Origin};
+use crate::credits::{Credits, MILLION};
+use crate::decide::KeyUse;
 use crate::entry::{DebtMark, Direction, Entry, Kind, LedgerAccount, Line, NoteKind, Use, Words};
 use crate::grant::{Grant, Pool};
 use crate::hold::{Hold, HoldPart, HoldStatus};
@@ -77,14 +78,29 @@ pub(crate) fn window(code: i16) -> Option<Window> {
     [Window::Day, Window::Month, Window::Total].into_iter().find(|window| window_code(*window) == code)
 }
 
-pub(crate) fn totals(account: Uuid, amount: &[Decimal], moved: &[Decimal]) -> Result<KindTotals, StoreError> {
+/// An idempotency key that is taken.
+pub(crate) fn key_use(
+    account: Uuid,
+    seq: i64,
+    origin: i16,
+    key: Vec<u8>,
+    content: Vec<u8>,
+) -> Result<(AccountId, KeyName, KeyUse), StoreError> {
+    let bad = || inconsistent("entries", account, format!("key of entry {seq}"));
+    let name = (Origin::from_code(origin).ok_or_else(bad)?, key.try_into().map_err(|_| bad())?);
+    Ok((AccountId(account), name, KeyUse { seq: Seq(seq), content: content.try_into().map_err(|_| bad())? }))
+}
+
+/// Running totals from threes of kind, total of `amount`, total of `moved`.
+pub(crate) fn totals(account: Uuid, threes: &[Credits]) -> Result<KindTotals, StoreError> {
+    let bad = || inconsistent("accounts", account, "running totals".to_owned());
     let mut totals = KindTotals::default();
-    if amount.len() != Kind::COUNT || moved.len() != Kind::COUNT {
-        return Err(inconsistent("accounts", account, "running totals".to_owned()));
-    }
-    for (index, (amount, moved)) in amount.iter().zip(moved).enumerate() {
-        totals.amount[index] = credits("accounts", account, *amount)?;
-        totals.moved[index] = credits("accounts", account, *moved)?;
+    let (threes, []) = threes.as_chunks::<3>() else { return Err(bad()) };
+    for [kind, amount, moved] in threes {
+        let code = i16::try_from(kind.micros() / MILLION).map_err(|_| bad())?;
+        let kind = Kind::from_code(code).ok_or_else(bad)?;
+        totals.amount[kind.index()] = *amount;
+        totals.moved[kind.index()] = *moved;
     }
     Ok(totals)
 }
@@ -95,43 +111,57 @@ pub(crate) struct GrantRow {
     pub id: Uuid,
     pub seq: i64,
     pub pool: i16,
-    pub amount: Decimal,
-    pub remaining: Decimal,
-    pub reserved: Decimal,
+    pub amount: Credits,
+    pub remaining: Credits,
+    pub reserved: Credits,
     pub expires_at: Option<DateTime<Utc>>,
     pub rolling: bool,
     pub voided_at: Option<DateTime<Utc>>,
     pub source: Option<String>,
     pub granted_at: DateTime<Utc>,
-    pub lapsed: Decimal,
-    pub lapse_taken: Decimal,
-    pub clawed_back: Decimal,
-    pub restored: Decimal,
-    pub paid_to_debt: Decimal,
-    pub given_back_for_debt: Decimal,
+    pub lapsed: Credits,
+    pub lapse_taken: Credits,
+    pub clawed_back: Credits,
+    pub restored: Credits,
+    pub paid_to_debt: Credits,
+    pub given_back_for_debt: Credits,
 }
+
+/// `select` of the columns of [`GrantRow`] with a tail that names `g`.
+macro_rules! grant_rows {
+    ($tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            $crate::store::rows::GrantRow,
+            r#"select g.account_id, g.id, g.seq, g.pool, g.amount as "amount: _", g.remaining as "remaining: _",
+                g.reserved as "reserved: _", g.expires_at, g.rolling, g.voided_at, g.source, g.granted_at, g.lapsed as "lapsed: _",
+                g.lapse_taken as "lapse_taken: _", g.clawed_back as "clawed_back: _", g.restored as "restored: _",
+                g.paid_to_debt as "paid_to_debt: _", g.given_back_for_debt as "given_back_for_debt: _" "# + $tail
+            $(, $argument)*
+        )
+    };
+}
+pub(crate) use grant_rows;
 
 impl GrantRow {
     pub(crate) fn grant(self) -> Result<Grant, StoreError> {
-        let amount = |value| credits("grants", self.account_id, value);
         Ok(Grant {
             id: GrantId(self.id),
             seq: Seq(self.seq),
             pool: Pool::from_code(self.pool)
                 .ok_or_else(|| inconsistent("grants", self.account_id, format!("pool of {}", self.id)))?,
-            amount: amount(self.amount)?,
-            remaining: amount(self.remaining)?,
-            reserved: amount(self.reserved)?,
+            amount: self.amount,
+            remaining: self.remaining,
+            reserved: self.reserved,
             expires_at: self.expires_at,
             rolling: self.rolling,
             voided_at: self.voided_at,
             granted_at: self.granted_at,
-            lapsed: amount(self.lapsed)?,
-            lapse_taken: amount(self.lapse_taken)?,
-            clawed_back: amount(self.clawed_back)?,
-            restored: amount(self.restored)?,
-            paid_to_debt: amount(self.paid_to_debt)?,
-            given_back_for_debt: amount(self.given_back_for_debt)?,
+            lapsed: self.lapsed,
+            lapse_taken: self.lapse_taken,
+            clawed_back: self.clawed_back,
+            restored: self.restored,
+            paid_to_debt: self.paid_to_debt,
+            given_back_for_debt: self.given_back_for_debt,
             source: self.source,
         })
     }
@@ -142,17 +172,17 @@ pub(crate) struct HoldRow {
     pub account_id: Uuid,
     pub id: Uuid,
     pub seq: i64,
-    pub amount: Decimal,
+    pub amount: Credits,
     pub status: i16,
     pub part_grants: Vec<Uuid>,
-    pub part_amounts: Vec<Decimal>,
+    pub part_amounts: Vec<Credits>,
     pub placed_at: DateTime<Utc>,
     pub lifetime_s: i32,
     pub renewed_at: DateTime<Utc>,
     pub expires_at: DateTime<Utc>,
-    pub settled: Decimal,
-    pub released: Decimal,
-    pub reversed: Decimal,
+    pub settled: Credits,
+    pub released: Credits,
+    pub reversed: Credits,
     pub needs_review: bool,
     pub ended_by: Option<i64>,
     pub late_settle: Option<i64>,
@@ -163,27 +193,39 @@ pub(crate) struct HoldRow {
     pub key_ref: Option<String>,
 }
 
+/// `select` of the columns of [`HoldRow`] with a tail that names `h`.
+macro_rules! hold_rows {
+    ($tail:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_as!(
+            $crate::store::rows::HoldRow,
+            r#"select h.account_id, h.id, h.seq, h.amount as "amount: _", h.status, h.part_grants, h.part_amounts as "part_amounts: _",
+                h.placed_at, h.lifetime_s, h.renewed_at, h.expires_at, h.settled as "settled: _", h.released as "released: _",
+                h.reversed as "reversed: _", h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id, h.request_ref, h.model,
+                h.key_ref "# + $tail
+            $(, $argument)*
+        )
+    };
+}
+pub(crate) use hold_rows;
+
 impl HoldRow {
     pub(crate) fn hold(self) -> Result<Hold, StoreError> {
         let account = self.account_id;
-        let amount = |value| credits("holds", account, value);
         let bad = |what: &str| inconsistent("holds", account, format!("{what} of {}", self.id));
         let parts = self.part_grants.iter().zip(&self.part_amounts);
         Ok(Hold {
             id: HoldId(self.id),
             seq: Seq(self.seq),
-            amount: amount(self.amount)?,
+            amount: self.amount,
             status: hold_status(self.status).ok_or_else(|| bad("status"))?,
-            parts: parts
-                .map(|(grant, part)| Ok(HoldPart { grant: GrantId(*grant), amount: amount(*part)? }))
-                .collect::<Result<_, StoreError>>()?,
+            parts: parts.map(|(grant, part)| HoldPart { grant: GrantId(*grant), amount: *part }).collect(),
             placed_at: self.placed_at,
             lifetime_s: u32::try_from(self.lifetime_s).map_err(|_| bad("lifetime"))?,
             renewed_at: self.renewed_at,
             expires_at: self.expires_at,
-            settled: amount(self.settled)?,
-            released: amount(self.released)?,
-            reversed: amount(self.reversed)?,
+            settled: self.settled,
+            released: self.released,
+            reversed: self.reversed,
             needs_review: self.needs_review,
             ended_by: self.ended_by.map(Seq),
             late_settle: self.late_settle.map(Seq),
@@ -207,13 +249,13 @@ pub(crate) struct EntryRow {
     pub set_seq: i64,
     pub is_main: bool,
     pub line_count: i16,
-    pub amount: Decimal,
-    pub moved: Decimal,
-    pub available_after: Decimal,
-    pub held_after: Decimal,
-    pub debt_after: Decimal,
-    pub amount_total: Decimal,
-    pub moved_total: Decimal,
+    pub amount: Credits,
+    pub moved: Credits,
+    pub available_after: Credits,
+    pub held_after: Credits,
+    pub debt_after: Credits,
+    pub amount_total: Credits,
+    pub moved_total: Credits,
     pub occurred_at: DateTime<Utc>,
     pub recorded_at: DateTime<Utc>,
     pub effective_at: DateTime<Utc>,
@@ -231,7 +273,7 @@ pub(crate) struct EntryRow {
     pub hold_id: Option<Uuid>,
     pub reverses: Option<i64>,
     pub use_at: Option<DateTime<Utc>>,
-    pub use_amount: Option<Decimal>,
+    pub use_amount: Option<Credits>,
     pub answer: Option<Value>,
     pub words_digest: Option<Vec<u8>>,
     pub hash: Vec<u8>,
@@ -244,10 +286,10 @@ macro_rules! entry_rows {
     ($tail:literal $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             $crate::store::rows::EntryRow,
-            r#"select e.account_id, e.seq, e.kind, e.note, e.set_seq, e.is_main, e.line_count, e.amount, e.moved, e.available_after,
-                e.held_after, e.debt_after, e.amount_total, e.moved_total, e.occurred_at, e.recorded_at, e.effective_at, e.actor_kind,
+            r#"select e.account_id, e.seq, e.kind, e.note, e.set_seq, e.is_main, e.line_count, e.amount as "amount: _", e.moved as "moved: _", e.available_after as "available_after: _",
+                e.held_after as "held_after: _", e.debt_after as "debt_after: _", e.amount_total as "amount_total: _", e.moved_total as "moved_total: _", e.occurred_at, e.recorded_at, e.effective_at, e.actor_kind,
                 e.actor_id, e.actor_role, e.origin, e.key, e.content, e.member, e.job_id, e.request_ref, e.model, e.key_ref, e.hold_id,
-                e.reverses, e.use_at, e.use_amount, e.answer, e.words_digest, e.hash, w.reason as "reason?", w.metadata as "metadata?: serde_json::Value" "# + $tail
+                e.reverses, e.use_at, e.use_amount as "use_amount: _", e.answer, e.words_digest, e.hash, w.reason as "reason?", w.metadata as "metadata?: serde_json::Value" "# + $tail
             $(, $argument)*
         )
     };
@@ -259,7 +301,6 @@ impl EntryRow {
     pub(crate) fn entry(self) -> Result<Entry, StoreError> {
         let account = self.account_id;
         let seq = self.seq;
-        let amount = |value| credits("entries", account, value);
         let bad = |what: &str| inconsistent("entries", account, format!("{what} of entry {seq}"));
         let key = match (self.origin, self.key, self.content) {
             (Some(origin), Some(key), Some(content)) => Some(KeyStamp {
@@ -270,7 +311,7 @@ impl EntryRow {
             _ => None,
         };
         let usage = match (self.use_at, self.use_amount) {
-            (Some(at), Some(value)) => Some(Use { at, amount: amount(value)? }),
+            (Some(at), Some(amount)) => Some(Use { at, amount }),
             _ => None,
         };
         let metadata = match self.metadata {
@@ -285,14 +326,14 @@ impl EntryRow {
             note: self.note.map(|code| NoteKind::from_code(code).ok_or_else(|| bad("note"))).transpose()?,
             set_seq: Seq(self.set_seq),
             is_main: self.is_main,
-            amount: amount(self.amount)?,
-            moved: amount(self.moved)?,
+            amount: self.amount,
+            moved: self.moved,
             lines: Vec::with_capacity(usize::try_from(self.line_count).unwrap_or(0)),
-            available_after: amount(self.available_after)?,
-            held_after: amount(self.held_after)?,
-            debt_after: amount(self.debt_after)?,
-            amount_total: amount(self.amount_total)?,
-            moved_total: amount(self.moved_total)?,
+            available_after: self.available_after,
+            held_after: self.held_after,
+            debt_after: self.debt_after,
+            amount_total: self.amount_total,
+            moved_total: self.moved_total,
             occurred_at: self.occurred_at,
             recorded_at: self.recorded_at,
             effective_at: self.effective_at,
@@ -334,10 +375,10 @@ pub(crate) struct LineRow {
     pub seq: i64,
     pub ledger_account: i16,
     pub direction: i16,
-    pub amount: Decimal,
+    pub amount: Credits,
     pub grant_id: Option<Uuid>,
     pub debt_mark: i16,
-    pub balance_after: Option<Decimal>,
+    pub balance_after: Option<Credits>,
 }
 
 impl LineRow {
@@ -348,10 +389,10 @@ impl LineRow {
             ledger_account: LedgerAccount::from_code(self.ledger_account)
                 .ok_or_else(|| bad("ledger account"))?,
             direction: Direction::from_code(self.direction).ok_or_else(|| bad("direction"))?,
-            amount: credits("lines", account, self.amount)?,
+            amount: self.amount,
             grant: self.grant_id.map(GrantId),
             debt: DebtMark::from_code(self.debt_mark).ok_or_else(|| bad("debt mark"))?,
-            balance_after: self.balance_after.map(|value| credits("lines", account, value)).transpose()?,
+            balance_after: self.balance_after,
         })
     }
 }

@@ -1,13 +1,13 @@
 //! Reads accounts for verify, each as one snapshot.
 
-use rust_decimal::Decimal;
 use sqlx::{PgConnection, PgPool};
 
 use super::StoreError;
 use super::read::journal;
-use super::rows::{self, GrantRow, HoldRow};
+use super::rows::{self, GrantRow, HoldRow, grant_rows, hold_rows};
 use crate::account::Head;
 use crate::chain;
+use crate::credits::Credits;
 use crate::entry::Entry;
 use crate::grant::Grant;
 use crate::hold::Hold;
@@ -146,7 +146,7 @@ async fn words_digests(
 
 async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Option<Head>, StoreError> {
     let row = sqlx::query!(
-        r#"select seq, hash, available, held, debt, written_off, recorded_at, effective_at, amount_totals as "amount_totals: Vec<Decimal>", moved_totals as "moved_totals: Vec<Decimal>" from accounts where id = $1"#,
+        r#"select seq, hash, available, held, debt, written_off, recorded_at, effective_at, totals as "totals: Vec<Credits>" from accounts where id = $1"#,
         account.0
     )
     .fetch_optional(connection)
@@ -165,16 +165,13 @@ async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Optio
         written_off: amount(row.written_off)?,
         recorded_at: row.recorded_at,
         effective_at: row.effective_at,
-        totals: rows::totals(account.0, &row.amount_totals, &row.moved_totals)?,
+        totals: rows::totals(account.0, &row.totals)?,
     }))
 }
 
 async fn grants(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Grant>, StoreError> {
-    let rows = sqlx::query_as!(
-        GrantRow,
-        "select g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at, g.source,
-            g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt, g.given_back_for_debt
-        from grants g where g.account_id = $1",
+    let rows = grant_rows!(
+        "from grants g where g.account_id = $1",
         account.0
     )
     .fetch_all(connection)
@@ -183,12 +180,8 @@ async fn grants(connection: &mut PgConnection, account: AccountId) -> Result<Vec
 }
 
 async fn holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Hold>, StoreError> {
-    let rows = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from holds h where h.account_id = $1"#,
+    let rows = hold_rows!(
+        "from holds h where h.account_id = $1",
         account.0
     )
     .fetch_all(connection)

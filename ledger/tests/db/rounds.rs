@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use ledger::command::{Expiry, Verb};
 use ledger::grant::Pool;
 use ledger::ids::GrantId;
+use ledger::policy::{Overrun, Policy};
 use ledger::poster::Options;
 use ledger::refusal::{Limit, Refusal};
 use ledger::service::PostError;
@@ -90,9 +91,11 @@ async fn a_poisoned_row_fails_alone() {
         .execute(&mut owner)
         .await
         .unwrap();
+    // Read by a server that starts now; the other one remembers the account and has no need of the row.
+    let started = Bench::on(bench.options.clone(), one_lane()).await;
     let mut tasks = JoinSet::new();
     for account in others.iter().chain([&poisoned]) {
-        let ledger = bench.ledger.clone();
+        let ledger = started.ledger.clone();
         let charge = command(*account, "all at once", Verb::Charge { amount: credits("1") });
         tasks.spawn(async move { (charge.account, ledger.submit(charge).await) });
     }
@@ -108,6 +111,45 @@ async fn a_poisoned_row_fails_alone() {
         .execute(&mut owner)
         .await
         .unwrap();
+    bench.verify().await;
+}
+
+/// Each server remembers the account from its own last round, and must see what the other one wrote since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remembered_account_is_read_again_once_another_server_wrote() {
+    let here = Bench::with(one_lane()).await;
+    let there = Bench::on(here.options.clone(), one_lane()).await;
+    let account = here.funded("10").await;
+    there.charge(account, "there 1", "1").await.unwrap();
+    here.charge(account, "here 1", "2").await.unwrap();
+    // The key of the one is a replay at the other, and is charged once.
+    let twin = there.charge(account, "here 1", "2").await.unwrap();
+    assert!(twin.replayed);
+    assert_eq!(twin.set.main().unwrap().available_after, credits("7"));
+    // A hold placed at the one is settled at the other, which never saw it open.
+    let hold = here.hold(account, "hold", "4", None).await.unwrap();
+    there.settle(account, "settle", hold, "3").await.unwrap();
+    // What is left is seen by both: 10 − 1 − 2 − 3.
+    assert!(here.charge(account, "too much", "4.000001").await.is_err());
+    here.charge(account, "all", "4").await.unwrap();
+    assert!(there.charge(account, "more", "0.000001").await.is_err());
+    assert_eq!(here.figures(account).await, ("0".into(), "0".into(), "0".into()));
+    here.verify().await;
+}
+
+/// A change of the rules reaches accounts that are remembered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_policy_binds_remembered_accounts() {
+    let bench = Bench::with(one_lane()).await;
+    let account = bench.funded("10").await;
+    let hold = bench.hold(account, "first", "1", None).await.unwrap();
+    bench.settle(account, "over", hold, "2").await.unwrap();
+    let rules = Policy { overrun: Overrun::Cap, ..Policy::default() };
+    bench.ledger.set_policy_rules(&rules).await.unwrap();
+    let hold = bench.hold(account, "second", "1", None).await.unwrap();
+    bench.settle(account, "capped", hold, "3").await.unwrap();
+    // In full the first time, 2, capped at the hold the second, 1.
+    assert_eq!(bench.figures(account).await, ("7".into(), "0".into(), "0".into()));
     bench.verify().await;
 }
 

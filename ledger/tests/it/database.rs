@@ -113,11 +113,14 @@ fn amount(row: &PgRow, column: &str) -> Credits {
 }
 
 fn head(row: &PgRow) -> Head {
-    let totals = |column: &str| {
-        let sums: Vec<Decimal> = row.get(column);
-        let sums: Vec<Credits> = sums.into_iter().map(|sum| Credits::exact(sum).unwrap()).collect();
-        sums.try_into().unwrap()
-    };
+    // Threes of kind, total of amount, total of moved.
+    let mut totals = KindTotals::default();
+    for three in row.get::<Vec<Decimal>, _>("totals").chunks(3) {
+        let [kind, amount, moved] = three else { panic!("totals stand in threes") };
+        let place = usize::try_from(kind.mantissa() / 10_i128.pow(kind.scale())).unwrap() - 1;
+        totals.amount[place] = Credits::exact(*amount).unwrap();
+        totals.moved[place] = Credits::exact(*moved).unwrap();
+    }
     Head {
         seq: Seq(row.get("seq")),
         hash: row.get::<Vec<u8>, _>("hash").try_into().unwrap(),
@@ -127,7 +130,7 @@ fn head(row: &PgRow) -> Head {
         written_off: amount(row, "written_off"),
         recorded_at: row.get("recorded_at"),
         effective_at: row.get("effective_at"),
-        totals: KindTotals { amount: totals("amount_totals"), moved: totals("moved_totals") },
+        totals,
     }
 }
 
