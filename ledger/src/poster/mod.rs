@@ -5,10 +5,12 @@
 //! their neighbours are answered. What a lane knows of its accounts it remembers (see [`memory`]). A round that fails is halved until the culprit stands alone.
 
 mod aside;
+mod desk;
 mod lane;
 mod lane_thread;
 mod memory;
 mod round;
+mod swift;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

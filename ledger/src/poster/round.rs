@@ -9,27 +9,24 @@
 //! | 5 | write it all over arrays |
 //! | 6 | commit |
 //!
-//! Nothing is decided before the lock is held, and nothing is answered before the commit.
+//! Nothing is decided before the lock is held, and nothing is answered before the commit. The usual commands on remembered
+//! accounts take a shorter way to the same end, see [`swift`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
-use uuid::Uuid;
 
-use crate::chain;
+use super::desk::{Desk, Verdict};
+use super::memory::Memory;
+use super::swift;
 use crate::command::{Command, KeyName, Verb};
-use crate::decide::{self, Decision, Needs, Ruling, State};
-use crate::entry::EntrySet;
-use crate::ids::{AccountId, GrantId, HoldId, Seq};
-use crate::poster::Answer;
-use crate::poster::memory::Memory;
-use crate::refusal::{Missing, Refusal};
-use crate::service::{PostError, Posted};
+use crate::decide::Needs;
+use crate::ids::{AccountId, Seq};
 use crate::store::load::{self, States};
 use crate::store::lock::{self, Locked, Opening, PolicyCache};
-use crate::store::write::{self, AccountAfter, Outcome, Profile};
+use crate::store::write::{self, Gate};
 use crate::store::{StoreError, rows::inconsistent};
 
 /// How a round takes its account rows.
@@ -39,13 +36,6 @@ pub(crate) enum Locking {
     SkipLocked,
     /// The round is of one account, or of openings that came to one, and waits for it.
     Wait(Duration),
-}
-
-/// What became of one command.
-pub(crate) enum Verdict {
-    Answer(Answer),
-    /// Another transaction has its account.
-    Locked(AccountId),
 }
 
 /// Why a round has no verdicts. `in_doubt`: it may have been committed; for each command, whether it was decided here
@@ -75,6 +65,11 @@ pub(crate) async fn run(
     commands: &[&Command],
     locking: Locking,
 ) -> Result<Vec<Verdict>, RoundFailure> {
+    if matches!(locking, Locking::SkipLocked)
+        && let Some(verdicts) = swift::run(connection, policies, memory, commands).await?
+    {
+        return Ok(verdicts);
+    }
     let mut transaction = connection.begin().await?;
     let done = steps(&mut transaction, policies, memory, commands, locking).await;
     let Done { verdicts, decided, states } = match done {
@@ -121,6 +116,7 @@ async fn steps(
     let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
     let remembered = memory.take(&accounts);
     let locked = lock(transaction, &accounts, &remembered, commands, &targets, locking).await?;
+    memory.hear_clock((!locked.is_test_clock).then_some(locked.now));
     let missing: Vec<AccountId> =
         accounts.iter().copied().filter(|account| !locked.seqs.contains_key(account)).collect();
     let existing =
@@ -128,14 +124,13 @@ async fn steps(
     let mut desk = Desk::new(commands, &targets);
     let needs = desk.needs(&locked.seqs);
     let (mut states, now) = load(transaction, policies, remembered, locked, &needs).await?;
-    let before: BTreeMap<AccountId, Seq> =
-        states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
+    memory.note_quotas(&states, &needs);
+    let before = seqs(&states);
     desk.decide(&mut states, &existing, now)?;
     let stored = desk.stored_replays();
     let sets = if stored.is_empty() { BTreeMap::new() } else { load::sets(transaction, &stored).await? };
-    if !desk.decisions.is_empty() {
-        let outcome = desk.outcome(&states, &before);
-        write::write(transaction, &outcome).await?;
+    if !desk.is_empty() {
+        write::write(transaction, &desk.outcome(&states, &before), &Gate::open()).await?;
     }
     let unopened = desk.unopened(&states, &targets);
     if !unopened.is_empty() {
@@ -143,6 +138,11 @@ async fn steps(
     }
     let decided = desk.decided();
     Ok(Done { verdicts: desk.verdicts(&sets)?, decided, states })
+}
+
+/// The last entry of each account.
+pub(crate) fn seqs(states: &States) -> BTreeMap<AccountId, Seq> {
+    states.iter().map(|(account, state)| (*account, state.head.seq)).collect()
 }
 
 /// Step 3: the states of the locked accounts, those that are remembered and still the newest, and the others loaded.
@@ -160,9 +160,7 @@ async fn load(
     for state in states.values_mut() {
         let updated_at = locked.policies.get(&state.policy.name).copied();
         let policy = policies.get(connection, &state.policy.name, updated_at).await?;
-        if state.policy != *policy {
-            state.policy.clone_from(&policy);
-        }
+        policy.bind(state);
     }
     for (account, name, used) in locked.keys {
         if let Some(state) = states.get_mut(&account) {
@@ -221,12 +219,9 @@ async fn lock(
             let of_remembered = commands.iter().zip(targets).filter(|(_, of)| remembered.contains_key(of));
             let keys: Vec<(AccountId, KeyName)> =
                 of_remembered.filter_map(|(command, of)| Some((*of, command.key?))).collect();
-            let mut policies: Vec<String> = Vec::new();
-            for state in remembered.values() {
-                if !policies.contains(&state.policy.name) {
-                    policies.push(state.policy.name.clone());
-                }
-            }
+            let policies: BTreeSet<&str> =
+                remembered.values().map(|state| state.policy.name.as_str()).collect();
+            let policies: Vec<String> = policies.into_iter().map(str::to_owned).collect();
             lock::lock(connection, &ids, &keys, &policies).await
         }
         Locking::Wait(wait) => {
@@ -234,232 +229,5 @@ async fn lock(
             connection.execute(AssertSqlSafe(setting)).await?;
             lock::lock_waiting(connection, &ids).await
         }
-    }
-}
-
-/// What a command led to, before anything is written.
-enum Slip {
-    Refused(Refusal),
-    Locked,
-    Nothing,
-    /// The place of its decision.
-    Decided(usize),
-    /// The main entry that answers it.
-    Replay(Seq),
-}
-
-/// The commands of a round and what was decided of them.
-struct Desk<'a> {
-    commands: &'a [&'a Command],
-    targets: &'a [AccountId],
-    slips: Vec<Slip>,
-    decisions: Vec<(AccountId, Decision)>,
-    salts: BTreeMap<(AccountId, Seq), [u8; 16]>,
-    addresses: Vec<(AccountId, Seq, &'a str)>,
-    profiles: Vec<Profile<'a>>,
-}
-
-impl<'a> Desk<'a> {
-    fn new(commands: &'a [&'a Command], targets: &'a [AccountId]) -> Desk<'a> {
-        Desk {
-            commands,
-            targets,
-            slips: Vec::with_capacity(commands.len()),
-            decisions: Vec::with_capacity(commands.len()),
-            salts: BTreeMap::new(),
-            addresses: Vec::new(),
-            profiles: Vec::new(),
-        }
-    }
-
-    fn needs(&self, locked: &BTreeMap<AccountId, Seq>) -> BTreeMap<AccountId, Needs> {
-        let mut needs: BTreeMap<AccountId, Needs> = BTreeMap::new();
-        for (command, target) in self.commands.iter().zip(self.targets) {
-            if locked.contains_key(target) {
-                needs.entry(*target).or_default().add(command);
-            }
-        }
-        needs
-    }
-
-    /// Step 4.
-    fn decide(
-        &mut self,
-        states: &mut States,
-        existing: &[AccountId],
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        for (command, target) in self.commands.iter().zip(self.targets) {
-            let slip = match states.get_mut(target) {
-                Some(state) => self.decide_one(state, command, now)?,
-                None if existing.contains(target) => Slip::Locked,
-                None => Slip::Refused(Refusal::NotFound { what: Missing::Account }),
-            };
-            self.slips.push(slip);
-        }
-        Ok(())
-    }
-
-    fn decide_one(
-        &mut self,
-        state: &mut State,
-        command: &'a Command,
-        now: DateTime<Utc>,
-    ) -> Result<Slip, StoreError> {
-        let now = now.max(state.head.recorded_at);
-        let mut decision = match decide::decide(state, command, now) {
-            Err(refusal) => return Ok(Slip::Refused(refusal)),
-            Ok(Ruling::Nothing) => return Ok(Slip::Nothing),
-            Ok(Ruling::Replay(seq)) => return Ok(Slip::Replay(seq)),
-            Ok(Ruling::Post(decision)) => decision,
-        };
-        let account = state.account;
-        self.salt(account, &mut decision.set)?;
-        decision.head.hash = chain::seal(state.head.hash, &mut decision.set.entries);
-        if let (Some(address), Some(main)) = (&command.source_address, decision.set.main()) {
-            self.addresses.push((account, main.seq, address));
-        }
-        if let Verb::Open { name, email, .. } = &command.verb {
-            self.profiles.push(Profile {
-                account,
-                name: name.as_deref(),
-                email: email.as_deref(),
-                metadata: chain::metadata_text(&command.words),
-            });
-        }
-        state.apply(&decision);
-        self.decisions.push((account, decision));
-        Ok(Slip::Decided(self.decisions.len() - 1))
-    }
-
-    /// Gives entries with words a salt and the digest that the chain covers.
-    fn salt(&mut self, account: AccountId, set: &mut EntrySet) -> Result<(), StoreError> {
-        for entry in set.entries.iter_mut().filter(|entry| !entry.words.is_empty()) {
-            let mut salt = [0; 16];
-            getrandom::fill(&mut salt)
-                .map_err(|error| inconsistent("entry_words", account.0, format!("no randomness: {error}")))?;
-            let metadata = chain::metadata_text(&entry.words);
-            entry.words_digest =
-                Some(chain::words_digest(&salt, entry.words.reason.as_deref(), metadata.as_deref()));
-            self.salts.insert((account, entry.seq), salt);
-        }
-        Ok(())
-    }
-
-    /// Replays of sets that this round did not make itself.
-    fn stored_replays(&self) -> BTreeSet<(AccountId, Seq)> {
-        let replays = self.slips.iter().zip(self.targets).filter_map(|(slip, target)| match slip {
-            Slip::Replay(seq) => Some((*target, *seq)),
-            _ => None,
-        });
-        replays.filter(|key| self.made_here(*key).is_none()).collect()
-    }
-
-    fn made_here(&self, (account, seq): (AccountId, Seq)) -> Option<&EntrySet> {
-        self.decisions
-            .iter()
-            .find(|(of, decision)| *of == account && decision.set.main().is_some_and(|main| main.seq == seq))
-            .map(|(_, decision)| &decision.set)
-    }
-
-    /// What step 5 writes: entry sets in order, and the last state of what changed.
-    fn outcome<'d>(&'d self, states: &'d States, before: &BTreeMap<AccountId, Seq>) -> Outcome<'d> {
-        let mut outcome = Outcome {
-            salts: self.salts.clone(),
-            addresses: self.addresses.clone(),
-            profiles: self.profiles.clone(),
-            ..Outcome::default()
-        };
-        for (account, decision) in &self.decisions {
-            let old = before.get(account).copied().unwrap_or_default();
-            outcome.sets.push(&decision.set);
-            for grant in &decision.grants {
-                let key: (AccountId, GrantId) = (*account, grant.id);
-                let place =
-                    if grant.seq > old { &mut outcome.grants_new } else { &mut outcome.grants_changed };
-                place.insert(key, grant);
-            }
-            for hold in &decision.holds {
-                let key: (AccountId, HoldId) = (*account, hold.id);
-                let place = if hold.seq > old { &mut outcome.holds_new } else { &mut outcome.holds_changed };
-                place.insert(key, hold);
-            }
-            outcome.signals.extend(decision.signals.iter().map(|signal| (*account, signal)));
-            if let Some(state) = states.get(account) {
-                let after = AccountAfter {
-                    head: &state.head,
-                    status: state.status,
-                    policy: &state.policy.name,
-                    erased: state.erased,
-                };
-                outcome.heads.insert(*account, after);
-            }
-        }
-        outcome
-    }
-
-    /// For each command, whether it was decided in this round.
-    fn decided(&self) -> Vec<bool> {
-        self.slips.iter().map(|slip| matches!(slip, Slip::Decided(_))).collect()
-    }
-
-    /// Accounts that this round inserted and that got no entry 1.
-    fn unopened(&self, states: &States, targets: &[AccountId]) -> Vec<Uuid> {
-        let opened = self
-            .commands
-            .iter()
-            .zip(targets)
-            .filter(|(command, _)| matches!(command.verb, Verb::Open { .. }));
-        let accounts: BTreeSet<Uuid> = opened
-            .filter(|(_, target)| states.get(target).is_some_and(|state| state.head.seq == Seq(0)))
-            .map(|(_, target)| target.0)
-            .collect();
-        accounts.into_iter().collect()
-    }
-
-    /// The answers. Each decided set goes to the command that made it; replays of it get a copy.
-    fn verdicts(
-        mut self,
-        stored: &BTreeMap<(AccountId, Seq), EntrySet>,
-    ) -> Result<Vec<Verdict>, StoreError> {
-        let slips = std::mem::take(&mut self.slips);
-        let targets = self.targets;
-        let mut verdicts = Vec::with_capacity(slips.len());
-        for (slip, target) in slips.iter().zip(targets) {
-            verdicts.push(self.verdict(slip, *target, stored)?);
-        }
-        let mut sets: Vec<Option<EntrySet>> =
-            self.decisions.into_iter().map(|(_, decision)| Some(decision.set)).collect();
-        for (slip, verdict) in slips.iter().zip(&mut verdicts) {
-            if let Slip::Decided(place) = slip
-                && let Some(set) = sets.get_mut(*place).and_then(Option::take)
-            {
-                *verdict = Verdict::Answer(Ok(Posted { set, replayed: false }));
-            }
-        }
-        Ok(verdicts)
-    }
-
-    /// The answer to what was not decided here; a placeholder for what was.
-    fn verdict(
-        &self,
-        slip: &Slip,
-        target: AccountId,
-        stored: &BTreeMap<(AccountId, Seq), EntrySet>,
-    ) -> Result<Verdict, StoreError> {
-        Ok(match slip {
-            Slip::Refused(refusal) => Verdict::Answer(Err(PostError::Refused(refusal.clone()))),
-            Slip::Locked => Verdict::Locked(target),
-            Slip::Nothing | Slip::Decided(_) => {
-                Verdict::Answer(Ok(Posted { set: EntrySet { entries: Vec::new() }, replayed: false }))
-            }
-            Slip::Replay(seq) => {
-                let set = self.made_here((target, *seq)).or_else(|| stored.get(&(target, *seq)));
-                let set = set.ok_or_else(|| {
-                    inconsistent("entries", target.0, format!("the set of entry {seq} is missing"))
-                })?;
-                Verdict::Answer(Ok(Posted { set: set.clone(), replayed: true }))
-            }
-        })
     }
 }

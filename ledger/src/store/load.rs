@@ -39,8 +39,8 @@ pub(crate) async fn accounts(
     .await?;
     let mut states = States::new();
     for row in rows {
-        let policy = policies.get(connection, &row.policy, row.policy_updated_at).await?;
-        let state = row.state(policy.as_ref().clone())?;
+        let rules = policies.get(connection, &row.policy, row.policy_updated_at).await?;
+        let state = row.state(rules.policy().clone())?;
         states.insert(state.account, state);
     }
     Ok(states)

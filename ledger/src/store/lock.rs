@@ -10,13 +10,13 @@ use uuid::Uuid;
 use super::StoreError;
 use super::rows::{self, inconsistent};
 use crate::command::KeyName;
-use crate::decide::KeyUse;
+use crate::decide::{KeyUse, State};
 use crate::ids::{AccountId, Seq};
 use crate::policy::Policy;
 
 /// Policies by name, read again when their row has changed.
 #[derive(Default)]
-pub(crate) struct PolicyCache(HashMap<String, (DateTime<Utc>, Arc<Policy>)>);
+pub(crate) struct PolicyCache(HashMap<String, Rules>);
 
 impl PolicyCache {
     /// The rules of a policy whose row was changed last at `updated_at`, if that is known.
@@ -25,20 +25,45 @@ impl PolicyCache {
         connection: &mut PgConnection,
         name: &str,
         updated_at: Option<DateTime<Utc>>,
-    ) -> Result<Arc<Policy>, StoreError> {
-        if let Some((cached_at, policy)) = self.0.get(name)
-            && Some(*cached_at) == updated_at
+    ) -> Result<Rules, StoreError> {
+        if let Some(rules) = self.0.get(name)
+            && rules.updated_at == updated_at
         {
-            return Ok(Arc::clone(policy));
+            return Ok(rules.clone());
         }
         let policy = read_policy(&mut *connection, name)
             .await?
             .ok_or_else(|| inconsistent("policies", Uuid::nil(), format!("{name} is missing")))?;
-        let policy = Arc::new(policy);
-        if let Some(updated_at) = updated_at {
-            self.0.insert(name.to_owned(), (updated_at, Arc::clone(&policy)));
+        let rules = Rules { updated_at, policy: Arc::new(policy) };
+        if updated_at.is_some() {
+            self.0.insert(name.to_owned(), rules.clone());
         }
-        Ok(policy)
+        Ok(rules)
+    }
+
+    /// The rules as they were read last.
+    pub(crate) fn known(&self, name: &str) -> Option<&Rules> {
+        self.0.get(name)
+    }
+}
+
+/// A policy and when its row was changed.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub updated_at: Option<DateTime<Utc>>,
+    policy: Arc<Policy>,
+}
+
+impl Rules {
+    /// Puts an account under these rules.
+    pub(crate) fn bind(&self, state: &mut State) {
+        if state.policy != *self.policy {
+            state.policy.clone_from(&self.policy);
+        }
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 }
 
@@ -108,6 +133,7 @@ pub(crate) async fn unopen(connection: &mut PgConnection, accounts: &[Uuid]) -> 
 #[derive(Default)]
 pub(crate) struct Locked {
     pub now: DateTime<Utc>,
+    pub is_test_clock: bool,
     /// The last entry of each account that was locked.
     pub seqs: BTreeMap<AccountId, Seq>,
     /// Idempotency keys that are taken. They were looked up by the statement that locked, so they are complete only for
@@ -133,15 +159,16 @@ pub(crate) async fn lock(
         r#"with locked as materialized (
             select a.id, a.seq from accounts a where a.id = any($1) order by a.id for no key update skip locked
         )
-        select (select ledger_now()) as "now!", l.id as account_id, l.seq, null::smallint as origin, null::bytea as key,
+        select (select ledger_now()) as "now!", exists (select from test_clock) as "is_test_clock!", l.id as account_id, l.seq, null::smallint as origin, null::bytea as key,
             null::bytea as content, null::text as policy, null::timestamptz as updated_at
         from locked l
         union all
-        select (select ledger_now()), e.account_id, e.seq, e.origin, e.key, e.content, null, null
+        select (select ledger_now()), exists (select from test_clock), e.account_id, e.seq, e.origin, e.key, e.content, null, null
         from unnest($2::uuid[], $3::smallint[], $4::bytea[]) as wanted(a, o, k)
         join entries e on e.account_id = wanted.a and e.origin = wanted.o and e.key = wanted.k
         union all
-        select (select ledger_now()), null, null, null, null, null, p.name, p.updated_at from policies p where p.name = any($5)"#,
+        select (select ledger_now()), exists (select from test_clock), null, null, null, null, null, p.name, p.updated_at
+        from policies p where p.name = any($5)"#,
         &ids,
         &key_accounts,
         &origins,
@@ -153,6 +180,7 @@ pub(crate) async fn lock(
     let mut locked = Locked::default();
     for row in rows {
         locked.now = row.now;
+        locked.is_test_clock = row.is_test_clock;
         match (row.account_id, row.seq, row.origin, row.key, row.content) {
             (Some(account), Some(seq), Some(origin), Some(key), Some(content)) => {
                 locked.keys.push(rows::key_use(account, seq, origin, key, content)?);

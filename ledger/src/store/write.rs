@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::StoreError;
 use super::inputs::{
@@ -14,6 +16,7 @@ use super::inputs::{
 };
 use crate::account::{AccountStatus, Head};
 use crate::chain;
+use crate::command::KeyName;
 use crate::decide::Signal;
 use crate::entry::{Entry, EntrySet};
 use crate::grant::Grant;
@@ -56,9 +59,70 @@ pub(crate) struct AccountAfter<'a> {
     pub erased: bool,
 }
 
-/// Writes a round within its open transaction.
-pub(crate) async fn write(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result<(), StoreError> {
-    journal(connection, outcome).await?;
+/// What must be so for a round to be written. A round that was decided under its locks asks for nothing.
+#[derive(Default)]
+pub(crate) struct Gate<'a> {
+    /// Accounts that can be locked at once and have had no entry since their remembered one.
+    accounts: Vec<Uuid>,
+    seqs: Vec<i64>,
+    /// Idempotency keys that are free.
+    key_accounts: Vec<Uuid>,
+    origins: Vec<i16>,
+    keys: Vec<&'a [u8]>,
+    /// Policies that have not changed.
+    policies: Vec<&'a str>,
+    updated_at: Vec<DateTime<Utc>>,
+    /// Accounts without quotas.
+    unbound: Vec<Uuid>,
+    /// The clock is the database's own.
+    asks_for_clock: bool,
+}
+
+impl<'a> Gate<'a> {
+    pub(crate) fn open() -> Gate<'a> {
+        Gate::default()
+    }
+
+    /// For a round that was decided on what a lane remembers.
+    pub(crate) fn on_memory(
+        seqs: &BTreeMap<AccountId, Seq>,
+        keys: impl Iterator<Item = (AccountId, &'a KeyName)>,
+        policies: impl Iterator<Item = (&'a str, DateTime<Utc>)>,
+        unbound: impl Iterator<Item = AccountId>,
+    ) -> Gate<'a> {
+        let mut gate = Gate { asks_for_clock: true, ..Gate::default() };
+        for (account, seq) in seqs {
+            gate.accounts.push(account.0);
+            gate.seqs.push(seq.0);
+        }
+        for (account, (origin, key)) in keys {
+            gate.key_accounts.push(account.0);
+            gate.origins.push(origin.code());
+            gate.keys.push(key);
+        }
+        (gate.policies, gate.updated_at) = policies.unzip();
+        gate.unbound = unbound.map(|account| account.0).collect();
+        gate
+    }
+}
+
+/// What the database said to a round.
+pub(crate) struct Written {
+    /// False: nothing was written, because something the round asked for is not so.
+    pub is_written: bool,
+    pub now: DateTime<Utc>,
+}
+
+/// Writes a round within its open transaction, or, where [`Outcome::is_journal_alone`], in a transaction of its own.
+pub(crate) async fn write(
+    connection: &mut PgConnection,
+    outcome: &Outcome<'_>,
+    gate: &Gate<'_>,
+) -> Result<Written, StoreError> {
+    let written = journal(connection, outcome, gate).await?;
+    if !written.is_written {
+        return Ok(written);
+    }
     if !outcome.grants_new.is_empty() {
         grants_new(connection, &outcome.grants_new).await?;
     }
@@ -80,11 +144,29 @@ pub(crate) async fn write(connection: &mut PgConnection, outcome: &Outcome<'_>) 
     if !outcome.signals.is_empty() {
         signals(connection, &outcome.signals).await?;
     }
-    Ok(())
+    Ok(written)
 }
 
-/// The one statement that writes the journal.
-async fn journal(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result<(), StoreError> {
+impl Outcome<'_> {
+    /// Whether one statement writes all of it.
+    pub(crate) fn is_journal_alone(&self) -> bool {
+        self.grants_new.is_empty()
+            && self.holds_new.is_empty()
+            && self.holds_changed.is_empty()
+            && self.salts.is_empty()
+            && self.addresses.is_empty()
+            && self.profiles.is_empty()
+            && self.signals.is_empty()
+    }
+}
+
+/// The one statement that writes the journal, if the gate lets it. Nobody else can write an entry of a locked account, so where
+/// its remembered entry is the last one, what the statement saw when it began is complete for it, its keys as well.
+async fn journal(
+    connection: &mut PgConnection,
+    outcome: &Outcome<'_>,
+    gate: &Gate<'_>,
+) -> Result<Written, StoreError> {
     let mut entries = Vec::with_capacity(outcome.sets.len());
     let mut lines = Vec::with_capacity(outcome.sets.len() * 2);
     for set in &outcome.sets {
@@ -100,16 +182,32 @@ async fn journal(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result
         .collect();
     let heads: Vec<HeadInput<'_>> =
         outcome.heads.iter().map(|(account, after)| HeadInput::of(*account, after)).collect();
-    sqlx::query!(
-        r#"with new_entries as (
+    let row = sqlx::query!(
+        r#"with locked as materialized (
+            select a.id from unnest($5::uuid[], $6::bigint[]) as known(id, seq)
+            join accounts a on a.id = known.id and a.seq = known.seq
+            for no key update of a skip locked
+        ), gate as materialized (
+            select (select count(*) from locked) = cardinality($5::uuid[])
+                and not exists (
+                    select from unnest($7::uuid[], $8::smallint[], $9::bytea[]) as asked(a, o, k)
+                    join entries e on e.account_id = asked.a and e.origin = asked.o and e.key = asked.k
+                )
+                and not exists (
+                    select from unnest($10::text[], $11::timestamptz[]) as known(name, updated_at)
+                    join policies p on p.name = known.name and p.updated_at <> known.updated_at
+                )
+                and not exists (select from quotas q where q.account_id = any($12::uuid[]))
+                and not ($13 and exists (select from test_clock)) as is_open
+        ), new_entries as (
             insert into entries (account_id, seq, kind, note, set_seq, set_length, is_main, line_count, amount, moved, available_after,
                 held_after, debt_after, amount_total, moved_total, occurred_at, recorded_at, effective_at, actor_kind, actor_id,
                 actor_role, origin, key, content, member, job_id, request_ref, model, key_ref, hold_id, reverses, use_at, use_amount,
                 answer, words_digest, hash)
-            select * from unnest($1::entry_input[])
+            select * from unnest($1::entry_input[]) where (select g.is_open from gate g)
         ), new_lines as (
             insert into lines (account_id, seq, position, ledger_account, direction, amount, grant_id, debt_mark, balance_after)
-            select * from unnest($2::line_input[])
+            select * from unnest($2::line_input[]) where (select g.is_open from gate g)
         ), changed_grants as (
             update grants g set remaining = u.remaining, reserved = u.reserved, open = u.remaining > 0 or u.reserved > 0,
                 expires_at = u.expires_at, voided_at = u.voided_at, lapsed = u.lapsed, lapse_taken = u.lapse_taken,
@@ -117,22 +215,33 @@ async fn journal(connection: &mut PgConnection, outcome: &Outcome<'_>) -> Result
                 given_back_for_debt = u.given_back_for_debt
             from unnest($3::grant_change_input[]) as u
             -- Whichever index the plan takes, id's or seq's, it finds one row.
-            where g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
+            where (select t.is_open from gate t) and g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
+        ), changed_accounts as (
+            update accounts a set status = u.status, policy = u.policy,
+                erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
+                seq = u.seq, hash = u.hash, available = u.available, held = u.held, debt = u.debt, written_off = u.written_off,
+                recorded_at = u.recorded_at, effective_at = u.effective_at, totals = u.totals
+            from unnest($4::head_input[]) as u
+            where (select g.is_open from gate g) and a.id = u.id
         )
-        update accounts a set status = u.status, policy = u.policy,
-            erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
-            seq = u.seq, hash = u.hash, available = u.available, held = u.held, debt = u.debt, written_off = u.written_off,
-            recorded_at = u.recorded_at, effective_at = u.effective_at, totals = u.totals
-        from unnest($4::head_input[]) as u
-        where a.id = u.id"#,
+        select g.is_open as "is_open!", ledger_now() as "now!" from gate g"#,
         &entries as _,
         &lines as _,
         &grants as _,
-        &heads as _
+        &heads as _,
+        &gate.accounts,
+        &gate.seqs,
+        &gate.key_accounts,
+        &gate.origins,
+        &gate.keys as _,
+        &gate.policies as _,
+        &gate.updated_at,
+        &gate.unbound,
+        gate.asks_for_clock
     )
-    .execute(connection)
+    .fetch_one(connection)
     .await?;
-    Ok(())
+    Ok(Written { is_written: row.is_open, now: row.now })
 }
 
 async fn grants_new(

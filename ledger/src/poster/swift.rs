@@ -1,0 +1,146 @@
+//! The short way of a round: decided on what the lane remembers, and written by a statement that first makes sure that
+//! the memory is true.
+//!
+//! A round of the usual commands, charges and what becomes of open holds, needs nothing from the database but to know that
+//! nobody else wrote in the meantime. So it is decided before it asks: the one statement of step 5 locks the accounts, looks
+//! whether each still has the entry that is remembered as its last, whether the idempotency keys are free, the policies
+//! unchanged and the clock the database's own, and only then writes. A charge alone costs one round trip that way. Where anything
+//! is otherwise nothing is written, the accounts are forgotten, and the round takes its six steps. What stands is the same: nothing
+//! that is written or answered was decided on a state that was not the newest, under the lock.
+//!
+//! The instant is the database's, as it was heard with the round before, at most a second ago, and followed since.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::{Connection, PgConnection};
+
+use super::desk::{Desk, Verdict};
+use super::memory::Memory;
+use super::round::{RoundFailure, seqs};
+use crate::command::{Command, Verb};
+use crate::ids::{AccountId, HoldId};
+use crate::quota::Subject;
+use crate::store::StoreError;
+use crate::store::load::States;
+use crate::store::lock::PolicyCache;
+use crate::store::write::{self, Gate, Outcome, Written};
+
+/// Runs the round the short way. `None`: it cannot go that way, and nothing was written.
+pub(crate) async fn run(
+    connection: &mut PgConnection,
+    policies: &PolicyCache,
+    memory: &mut Memory,
+    commands: &[&Command],
+) -> Result<Option<Vec<Verdict>>, RoundFailure> {
+    let Some(now) = memory.now() else { return Ok(None) };
+    let targets: Vec<AccountId> = commands.iter().map(|command| command.account).collect();
+    let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
+    if commands.iter().any(|command| is_bound(memory, command)) {
+        return Ok(None);
+    }
+    let Some(mut states) = memory.take_all(&accounts) else { return Ok(None) };
+    if !is_known(&mut states, policies, commands) {
+        memory.keep(states);
+        return Ok(None);
+    }
+    let before = seqs(&states);
+    let mut desk = Desk::new(commands, &targets);
+    desk.decide(&mut states, &[], now)?;
+    if desk.is_empty() {
+        // Refusals alone: whether they are true is asked on the long way.
+        memory.keep(states);
+        return Ok(None);
+    }
+    let decided = desk.decided();
+    let outcome = desk.outcome(&states, &before);
+    let rules: BTreeMap<&str, _> = states
+        .values()
+        .filter_map(|state| Some((policies.known(&state.policy.name)?.updated_at?, state)))
+        .map(|(updated_at, state)| (state.policy.name.as_str(), updated_at))
+        .collect();
+    let gate = Gate::on_memory(
+        &before,
+        commands.iter().filter_map(|command| Some((command.account, command.key.as_ref()?))),
+        rules.into_iter(),
+        commands.iter().filter(|command| names_subjects(command)).map(|command| command.account),
+    );
+    let written = write(connection, &outcome, &gate, &decided).await?;
+    if !written.is_written {
+        return Ok(None);
+    }
+    let verdicts = desk.verdicts(&BTreeMap::new())?;
+    memory.hear_clock(Some(written.now));
+    memory.keep(states);
+    Ok(Some(verdicts))
+}
+
+/// Whether a command may be bound by a quota, whose use has to be summed.
+fn is_bound(memory: &Memory, command: &Command) -> bool {
+    names_subjects(command) && memory.is_bound_by_quotas(command.account)
+}
+
+fn names_subjects(command: &Command) -> bool {
+    matches!(command.verb, Verb::Charge { .. } | Verb::Hold { .. })
+        && Subject::of(&command.call).next().is_some()
+}
+
+/// Whether the commands ask for nothing but what is remembered. Puts the accounts under the policies as they were read last.
+fn is_known(states: &mut States, policies: &PolicyCache, commands: &[&Command]) -> bool {
+    for state in states.values_mut() {
+        let Some(rules) = policies.known(&state.policy.name) else { return false };
+        rules.bind(state);
+    }
+    let mut placed: BTreeSet<HoldId> = BTreeSet::new();
+    commands.iter().all(|command| {
+        let knows = |hold: &HoldId| {
+            placed.contains(hold)
+                || states.get(&command.account).is_some_and(|state| state.holds.contains_key(hold))
+        };
+        let is_known = match &command.verb {
+            Verb::Charge { .. } | Verb::Hold { .. } | Verb::Lapse => true,
+            Verb::Renew { hold, .. }
+            | Verb::Settle { hold, .. }
+            | Verb::Release { hold }
+            | Verb::Reverse { hold, .. } => knows(hold),
+            _ => false,
+        };
+        if let Verb::Hold { id, .. } = &command.verb {
+            placed.insert(*id);
+        }
+        is_known && command.call.job_id.is_none()
+    })
+}
+
+/// Writes the round: in its own statement's transaction if that writes all, else between begin and commit.
+async fn write(
+    connection: &mut PgConnection,
+    outcome: &Outcome<'_>,
+    gate: &Gate<'_>,
+    decided: &[bool],
+) -> Result<Written, RoundFailure> {
+    // A statement that is its own transaction, or a commit, may have happened when its connection is lost.
+    let doubtful = |error: StoreError| {
+        let in_doubt = matches!(error, StoreError::Lost(_)).then(|| decided.to_vec());
+        RoundFailure { error, in_doubt }
+    };
+    if outcome.is_journal_alone() {
+        return write::write(connection, outcome, gate).await.map_err(doubtful);
+    }
+    let mut transaction = connection.begin().await?;
+    match write::write(&mut transaction, outcome, gate).await {
+        Ok(written) if written.is_written => {
+            transaction.commit().await.map_err(|error| doubtful(error.into()))?;
+            Ok(written)
+        }
+        Ok(written) => {
+            transaction.rollback().await?;
+            Ok(written)
+        }
+        Err(error) => {
+            if !matches!(error, StoreError::Lost(_)) {
+                transaction.rollback().await?;
+            }
+            Err(error.into())
+        }
+    }
+}
