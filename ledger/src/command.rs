@@ -329,14 +329,24 @@ impl Command {
     /// SHA-256 of the parsed command in canonical form: verb, normalised amounts, sorted metadata. Ids made
     /// here for new grants and holds, the actor and the source address are no part of it.
     pub fn content(&self) -> [u8; 32] {
-        let form = json!({
-            "verb": self.verb.canonical(),
-            "call": self.call,
-            "occurred_at": self.occurred_at.map(|at| at.timestamp_micros()),
-            "reason": self.words.reason,
-            "metadata": self.words.metadata.as_ref().map(sorted),
-        });
-        Sha256::digest(form.to_string().as_bytes()).into()
+        // Keys in the order of the alphabet, at every level.
+        #[derive(Serialize)]
+        struct Form<'a> {
+            call: Value,
+            metadata: Option<Value>,
+            occurred_at: Option<i64>,
+            reason: Option<&'a str>,
+            verb: Value,
+        }
+        let form = Form {
+            call: json!(self.call),
+            metadata: self.words.metadata.as_ref().map(sorted),
+            occurred_at: self.occurred_at.map(|at| at.timestamp_micros()),
+            reason: self.words.reason.as_deref(),
+            verb: self.verb.canonical(),
+        };
+        // Writing cannot fail: all keys are strings.
+        Sha256::digest(serde_json::to_vec(&form).unwrap_or_default()).into()
     }
 }
 

@@ -8,6 +8,16 @@ use crate::quota::Subject;
 impl State {
     /// Everything later commands of the round may ask for follows from the decision alone; nothing is loaded again.
     pub fn apply(&mut self, decision: &Decision) {
+        self.apply_basics(decision);
+        self.jobs.extend(decision.jobs.iter().map(|(job, kind, entry)| ((job.clone(), *kind), *entry)));
+        for entry in &decision.set.entries {
+            self.apply_facts(entry);
+        }
+    }
+
+    /// As [`State::apply`], for rounds in which nothing is given back, undone or bound by a job or quota: such commands ask for
+    /// the head, grants, holds and keys alone.
+    pub fn apply_basics(&mut self, decision: &Decision) {
         self.head.clone_from(&decision.head);
         self.status = decision.status;
         if self.policy != decision.policy {
@@ -15,16 +25,15 @@ impl State {
         }
         self.grants.extend(decision.grants.iter().map(|grant| (grant.id, grant.clone())));
         self.holds.extend(decision.holds.iter().map(|hold| (hold.id, hold.clone())));
-        self.jobs.extend(decision.jobs.iter().map(|(job, kind, entry)| ((job.clone(), *kind), *entry)));
         for entry in &decision.set.entries {
-            self.apply_entry(entry);
+            if let Some(stamp) = entry.key {
+                let used = KeyUse { seq: entry.seq, content: stamp.content };
+                self.keys.insert((stamp.origin, stamp.key), used);
+            }
         }
     }
 
-    fn apply_entry(&mut self, entry: &Entry) {
-        if let Some(stamp) = entry.key {
-            self.keys.insert((stamp.origin, stamp.key), KeyUse { seq: entry.seq, content: stamp.content });
-        }
+    fn apply_facts(&mut self, entry: &Entry) {
         let payments = entry.lines.iter().filter(|line| line.debt == DebtMark::Pays);
         self.debt_payments.extend(payments.filter_map(|line| {
             let grant = line.grant?;

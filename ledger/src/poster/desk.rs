@@ -75,10 +75,11 @@ impl<'a> Desk<'a> {
         states: &mut States,
         existing: &[AccountId],
         now: DateTime<Utc>,
+        apply: fn(&mut State, &Decision),
     ) -> Result<(), StoreError> {
         for (command, target) in self.commands.iter().zip(self.targets) {
             let slip = match states.get_mut(target) {
-                Some(state) => self.decide_one(state, command, now)?,
+                Some(state) => self.decide_one(state, command, now, apply)?,
                 None if existing.contains(target) => Slip::Locked,
                 None => Slip::Refused(Refusal::NotFound { what: Missing::Account }),
             };
@@ -92,6 +93,7 @@ impl<'a> Desk<'a> {
         state: &mut State,
         command: &'a Command,
         now: DateTime<Utc>,
+        apply: fn(&mut State, &Decision),
     ) -> Result<Slip, StoreError> {
         let now = now.max(state.head.recorded_at);
         let mut decision = match decide::decide(state, command, now) {
@@ -114,7 +116,7 @@ impl<'a> Desk<'a> {
                 metadata: chain::metadata_text(&command.words),
             });
         }
-        state.apply(&decision);
+        apply(state, &decision);
         self.decisions.push((account, decision));
         Ok(Slip::Decided(self.decisions.len() - 1))
     }

@@ -22,7 +22,7 @@ use super::desk::{Desk, Verdict};
 use super::memory::Memory;
 use super::swift;
 use crate::command::{Command, KeyName, Verb};
-use crate::decide::Needs;
+use crate::decide::{Needs, State};
 use crate::ids::{AccountId, Seq};
 use crate::store::load::{self, States};
 use crate::store::lock::{self, Locked, Opening, PolicyCache};
@@ -126,7 +126,7 @@ async fn steps(
     let (mut states, now) = load(transaction, policies, remembered, locked, &needs).await?;
     memory.note_quotas(&states, &needs);
     let before = seqs(&states);
-    desk.decide(&mut states, &existing, now)?;
+    desk.decide(&mut states, &existing, now, State::apply)?;
     let stored = desk.stored_replays();
     let sets = if stored.is_empty() { BTreeMap::new() } else { load::sets(transaction, &stored).await? };
     if !desk.is_empty() {

@@ -18,6 +18,7 @@ use super::desk::{Desk, Verdict};
 use super::memory::Memory;
 use super::round::{RoundFailure, seqs};
 use crate::command::{Command, Verb};
+use crate::decide::State;
 use crate::ids::{AccountId, HoldId};
 use crate::quota::Subject;
 use crate::store::StoreError;
@@ -45,7 +46,7 @@ pub(crate) async fn run(
     }
     let before = seqs(&states);
     let mut desk = Desk::new(commands, &targets);
-    desk.decide(&mut states, &[], now)?;
+    desk.decide(&mut states, &[], now, State::apply_basics)?;
     if desk.is_empty() {
         // Refusals alone: whether they are true is asked on the long way.
         memory.keep(states);
