@@ -47,15 +47,21 @@ async fn check(visit: &Visit, email: &str, password: &str) -> Result<(), AppErro
     if !wrong.is_empty() {
         return Err(AppError::Invalid(wrong));
     }
-    let now = visit.ledger.now().await?;
-    let user = visit.access.sign_in(email, password, visit.address(), now).await.map_err(refused)?;
+    let signed_in = visit.access.sign_in(email, password, visit.address(), visit.now()).await;
+    let user = signed_in.map_err(|error| refused(visit, error))?;
     visit.sign_in(user.id).await
 }
 
-fn refused(error: SignInError) -> AppError {
+fn refused(visit: &Visit, error: SignInError) -> AppError {
     match error {
         SignInError::WrongCredentials => AppError::SignInRefused,
-        SignInError::Throttled { .. } => AppError::TooManyAttempts,
+        SignInError::Throttled { retry_after_s } => {
+            // A plain form is sent back to its page at once; only a fetch is told to wait.
+            if !visit.wants_html() {
+                visit.set_retry_after(retry_after_s);
+            }
+            AppError::TooManyAttempts
+        }
         SignInError::Unavailable(error) => {
             tracing::error!(error = %error, "a sign-in could not be checked");
             AppError::DatabaseUnavailable
