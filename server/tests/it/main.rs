@@ -21,7 +21,11 @@ mod export;
 #[cfg(test)]
 mod grants;
 #[cfg(test)]
+mod holds;
+#[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod patience;
 #[cfg(test)]
 mod problems;
 #[cfg(test)]

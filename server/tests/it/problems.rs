@@ -102,3 +102,30 @@ async fn a_panic_is_a_problem_document_too() {
     assert_eq!(reply.status, 500);
     assert!(!reply.text.contains("on purpose"));
 }
+
+#[tokio::test]
+async fn what_the_framework_refuses_by_itself_is_a_problem_document_too() {
+    let daybook = Daybook::start().await;
+    let paths = [
+        ("GET", "/v1/accounts/%ff"),
+        ("GET", "/v1/accounts/%ff/balance"),
+        ("GET", "/v1/accounts/a/holds/%c3%28"),
+        ("POST", "/v1/accounts/%ff/charges"),
+        ("POST", "/v1/accounts/a/jobs/%ff/started"),
+        ("GET", "/v1/accounts/a/entries/%ff"),
+        ("GET", "/problems/%ff"),
+    ];
+    for (method, path) in paths {
+        let reply = daybook.send(daybook.request(method, path).body(Body::empty()).unwrap()).await;
+        reply.problem("invalid_request");
+        assert_eq!(reply.status, 400, "{path}");
+    }
+    for (method, path) in
+        [("POST", "/live"), ("DELETE", "/ready"), ("POST", "/problems"), ("PUT", "/docs/api")]
+    {
+        let reply = daybook.send(daybook.request(method, path).body(Body::empty()).unwrap()).await;
+        reply.problem("method_not_allowed");
+        assert_eq!(reply.status, 405, "{path}");
+        assert!(reply.header("allow").contains("GET"), "{path}");
+    }
+}
