@@ -27,7 +27,7 @@ mod settle;
 mod spend;
 mod spread;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod void;
 
 use std::collections::{BTreeMap, BTreeSet};

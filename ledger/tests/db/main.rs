@@ -11,3 +11,5 @@ mod races;
 mod rounds;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tamper;

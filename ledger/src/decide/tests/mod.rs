@@ -12,4 +12,6 @@ mod limits;
 mod lines;
 mod loaded;
 
-use bench::{Bench, at, credits, lines_of};
+pub(crate) use bench::{Bench, at, credits};
+
+use bench::lines_of;
