@@ -125,8 +125,8 @@ pub struct Needs {
     /// Grants whose clawbacks are to be restored.
     pub clawbacks_of: BTreeSet<GrantId>,
     pub voids_of: BTreeSet<GrantId>,
-    /// Jobs: their charge or hold, markers and refund; for `RefundJob` also the charge as an original, or the settle
-    /// of its hold (`ended_by`, or `late_settle`).
+    /// Jobs: their charge or hold, markers and refund; for `RefundJob` also every charge and settle that names the job, as
+    /// an original.
     pub jobs: BTreeSet<String>,
     pub refund_jobs: BTreeSet<String>,
     pub subjects: BTreeSet<Subject>,
