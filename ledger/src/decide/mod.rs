@@ -207,6 +207,12 @@ pub enum Signal {
     AboveZero {
         seq: Seq,
     },
+    /// Available went from at or above the policy's `low_balance` to below it.
+    ThresholdCrossed {
+        seq: Seq,
+        threshold: Credits,
+        available: Credits,
+    },
     GrantMade {
         seq: Seq,
         grant: GrantId,

@@ -47,8 +47,7 @@ pub(super) fn fault(entry: &Entry) -> Option<String> {
     (!fits).then(|| format!("its lines are not those of {}", entry.kind.as_str()))
 }
 
-/// Usage priced at 0, a hold of 0 and its end, a void of nothing left and the refund of a job that has nothing left.
-/// Everything else of 0 is refused, or never written.
+/// Usage priced at 0, a hold of 0 and its end, a void of nothing left. Everything else of 0 is refused, or never written.
 fn may_be_empty(kind: Kind) -> bool {
     match kind {
         Kind::Note

@@ -1,6 +1,6 @@
 //! Cases of what went wrong elsewhere, through the ledger's verbs on a real database and a test clock.
 
-use ledger::command::{Actor, Command, Expiry, Origin, ReverseOutcome, Verb, key_digest};
+use ledger::command::{Actor, Expiry, Origin, ReverseOutcome, Verb, key_digest};
 use ledger::entry::Kind;
 use ledger::grant::Pool;
 use ledger::hold::HoldStatus;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::support::{Bench, command, credits, instant};
 
-fn refusal(answer: Result<Posted, PostError>) -> Refusal {
+pub fn refusal(answer: Result<Posted, PostError>) -> Refusal {
     match answer {
         Err(PostError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
@@ -438,78 +438,6 @@ async fn erasure_deletes_the_words_and_keeps_the_books() {
     // The open hold still settles; what comes back of it is closed out in the same set.
     bench.settle(account, "settle", hold, "20").await.unwrap();
     assert_eq!(bench.figures(account).await, ("0".to_owned(), "0".to_owned(), "0".to_owned()));
-    bench.verify().await;
-}
-
-#[tokio::test]
-async fn an_orphaned_job_is_refunded_once_and_does_not_start_afterwards() {
-    let bench = Bench::start().await;
-    let account = bench.funded("100").await;
-    let job = |key: &str, verb: Verb| -> Command {
-        let mut command = command(account, key, verb);
-        command.call.job_id = Some("job-1".to_owned());
-        command
-    };
-    let first = bench.ledger.submit(job("a", Verb::Charge { amount: credits("10") })).await.unwrap();
-    let second = bench.ledger.submit(job("b", Verb::Charge { amount: credits("10") })).await.unwrap();
-    assert!(
-        second.replayed && second.set == first.set,
-        "a second charge of the job is the first one's entry, whatever its key"
-    );
-    let refund = bench.ledger.submit(job("r1", Verb::RefundJob)).await.unwrap();
-    let again = bench.ledger.submit(job("r2", Verb::RefundJob)).await.unwrap();
-    assert!(again.replayed && again.set == refund.set);
-    assert_eq!(bench.figures(account).await.0, "100");
-    let start = job("s", Verb::Mark { marker: ledger::command::JobMarker::Started });
-    assert_eq!(refusal(bench.ledger.submit(start).await), Refusal::JobRefunded);
-    bench.verify().await;
-}
-
-#[tokio::test]
-async fn a_job_that_was_charged_twice_is_made_whole_by_one_refund() {
-    let bench = Bench::start().await;
-    bench.clock("2026-05-01T10:00:00Z").await;
-    let account = bench.funded("100").await;
-    let job = |key: &str, verb: Verb| -> Command {
-        let mut command = command(account, key, verb);
-        command.call.job_id = Some("job-1".to_owned());
-        command
-    };
-    let [first, second] = [HoldId(Uuid::new_v4()), HoldId(Uuid::new_v4())];
-    let place = |id, amount| Verb::Hold { id, amount: credits(amount), expires_in_s: Some(60) };
-    bench.ledger.submit(job("h1", place(first, "10"))).await.unwrap();
-    bench.clock("2026-05-01T10:01:00Z").await;
-    bench.ledger.submit(job("h2", place(second, "20"))).await.unwrap();
-    bench.settle(account, "late", first, "10").await.unwrap();
-    bench.settle(account, "in time", second, "15").await.unwrap();
-    assert_eq!(bench.figures(account).await.0, "75");
-    let refund = bench.ledger.submit(job("r1", Verb::RefundJob)).await.unwrap();
-    let amounts: Vec<_> =
-        refund.set.entries.iter().map(|entry| (entry.kind, entry.amount.to_string())).collect();
-    assert_eq!(amounts, [(Kind::Refund, "10".to_owned()), (Kind::Refund, "15".to_owned())]);
-    assert_eq!(bench.figures(account).await.0, "100");
-    let again = bench.ledger.submit(job("r2", Verb::RefundJob)).await.unwrap();
-    assert!(again.replayed && again.set == refund.set);
-    bench.verify().await;
-}
-
-#[tokio::test]
-async fn a_job_whose_charge_was_given_back_can_be_marked_refunded() {
-    let bench = Bench::start().await;
-    let account = bench.funded("100").await;
-    let job = |key: &str, verb: Verb| -> Command {
-        let mut command = command(account, key, verb);
-        command.call.job_id = Some("job-1".to_owned());
-        command
-    };
-    let charge = bench.ledger.submit(job("a", Verb::Charge { amount: credits("10") })).await.unwrap();
-    refund(&bench, account, "by hand", main_seq(&charge), None).await.unwrap();
-    let marked = bench.ledger.submit(job("r1", Verb::RefundJob)).await.unwrap();
-    assert_eq!(marked.set.main().unwrap().note, Some(ledger::entry::NoteKind::JobRefunded));
-    let again = bench.ledger.submit(job("r2", Verb::RefundJob)).await.unwrap();
-    assert!(again.replayed && again.set == marked.set);
-    let start = job("s", Verb::Mark { marker: ledger::command::JobMarker::Started });
-    assert_eq!(refusal(bench.ledger.submit(start).await), Refusal::JobRefunded);
     bench.verify().await;
 }
 

@@ -6,9 +6,13 @@ mod cases;
 #[cfg(test)]
 mod guards;
 #[cfg(test)]
+mod jobs;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod rounds;
+#[cfg(test)]
+mod signals;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -113,6 +113,7 @@ fn some_policy(dice: &mut Dice) -> Policy {
         trial: ExpiryRule::Days(1),
         promo: ExpiryRule::Days(2),
         paid: ExpiryRule::RollingMonths(1),
+        low_balance: Some(credits(5 * ONE)),
         ..named("short")
     };
     let long = Policy {

@@ -11,6 +11,7 @@ mod lapses;
 mod limits;
 mod lines;
 mod loaded;
+mod signals;
 
 pub(crate) use bench::{Bench, at, credits};
 
