@@ -26,6 +26,15 @@ pub struct FormState {
     pub email: String,
 }
 
+impl FormState {
+    pub fn unavailable() -> FormState {
+        FormState { error: AppError::DatabaseUnavailable, email: String::new() }
+    }
+}
+
+/// The parameter of the sign-in page's address that says that the database was away.
+pub const UNAVAILABLE: &str = "unavailable";
+
 /// One request, with the handles that answer it. Taken before the first await, since contexts belong to the
 /// render.
 #[derive(Clone)]

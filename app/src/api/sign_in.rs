@@ -4,7 +4,7 @@ use backoffice::access::SignInError;
 use leptos::prelude::*;
 
 use crate::error::{AppError, Field, Reason};
-use crate::session::{FormState, Visit, local_path, login_path};
+use crate::session::{FormState, UNAVAILABLE, Visit, local_path, login_path};
 
 /// Starts a session and leads on to `next`. A plain form that failed goes back to the sign-in page, which shows
 /// the error and the e-mail once; the password is never kept.
@@ -23,7 +23,11 @@ pub async fn sign_in(
             Ok(())
         }
         Err(error) => {
-            if visit.wants_html() {
+            if visit.wants_html() && error == AppError::DatabaseUnavailable {
+                let back = login_path(&next);
+                let join = if back.contains('?') { '&' } else { '?' };
+                visit.redirect(&format!("{back}{join}{UNAVAILABLE}=1"));
+            } else if visit.wants_html() {
                 let email = email.chars().filter(|character| *character != '\0').take(320).collect();
                 visit.keep_form(FormState { error: error.clone(), email }).await;
                 visit.redirect(&login_path(&next));
