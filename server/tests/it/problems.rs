@@ -156,10 +156,6 @@ async fn a_page_says_that_the_database_is_away_and_offers_neither_way_in_nor_out
     let back = reply.header("location");
     assert_eq!(back, "/login?next=%2Fhistory&unavailable=1");
     let told = daybook.send(Request::get(back).body(Body::empty()).unwrap()).await;
-    assert!(
-        told.text.contains("The ledger cannot be read right now. Nothing is lost."),
-        "{}",
-        told.text
-    );
+    assert!(told.text.contains("The ledger cannot be read right now. Nothing is lost."), "{}", told.text);
     assert!(told.text.contains("value=\"/history\""), "the way on is kept: {}", told.text);
 }
