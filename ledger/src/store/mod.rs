@@ -1,13 +1,14 @@
 //! All SQL of the journal.
 //!
 //! [`lock`], [`load`] and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
-//! crate's nouns and back. [`read`] is everything that only reads. [`upkeep`] is what the command line does now and
+//! crate's nouns and back. [`read`] is everything that only reads; its lists that read few rows are in [`lists`]. [`upkeep`] is what the command line does now and
 //! then: policies, quotas, the test clock, purge and the deletion of erased words.
 //!
 //! To add a column: a migration that is safe beside running old code, the column in `rows`, in `write`, and
 //! (if it is part of what an entry says) in `chain::canonical`.
 
 pub(crate) mod connect;
+mod lists;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod read;

@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::StoreError;
+use super::lists::{self, Slice};
 use super::load::{self, with_lines};
 use super::rows::{self, EntryRow, GrantRow, HoldRow, entry_rows, inconsistent};
 use crate::credits::Credits;
@@ -431,27 +432,8 @@ pub(crate) async fn holds(
     let (backward, bound) = cursor(page)?;
     let bound = seq_bound(bound)?;
     let now = clock(pool).await?;
-    let rows = sqlx::query_as!(
-        HoldRow,
-        r#"select h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts as "part_amounts: Vec<Decimal>", h.placed_at, h.lifetime_s, h.renewed_at,
-            h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member, h.job_id,
-            h.request_ref, h.model, h.key_ref
-        from holds h
-        where h.account_id = $1
-            and ($2::smallint is null or $2 = case when h.status = 1 and h.expires_at <= $3 then 5 else h.status end)
-            and ($4::bigint is null or case when $5 then h.seq > $4 else h.seq < $4 end)
-        order by case when $5 then h.seq end asc, case when not $5 then h.seq end desc
-        limit $6"#,
-        account.0,
-        status.map(rows::hold_status_code),
-        now,
-        bound,
-        backward,
-        limit + 1
-    )
-    .fetch_all(pool)
-    .await
-    .map_err(StoreError::from)?;
+    let slice = Slice { bound, backward, limit: limit + 1 };
+    let rows = lists::holds(pool, account, status, now, slice).await?;
     let mut holds = rows.into_iter().map(HoldRow::hold).collect::<Result<Vec<_>, _>>()?;
     let more = drop_last(&mut holds, limit);
     if backward {
@@ -643,12 +625,16 @@ async fn entry_page(
     Ok(rows)
 }
 
-/// Sums over a whole filter. They read the rows of the filter; a screen asks for them behind a link where there may be many.
+/// Sums over a whole filter. By time and kind they are differences of running totals; else they read the rows of the
+/// filter, and a screen asks for them behind a link where there may be many.
 pub(crate) async fn entry_totals(
     pool: &PgPool,
     account: AccountId,
     query: &EntryQuery,
 ) -> Result<EntryTotals, StoreError> {
+    if lists::is_by_time_and_kind(query) {
+        return lists::totals(pool, account, query).await;
+    }
     let bounds = bounds(pool, account, query).await?;
     let kinds: Vec<i16> = if bounds.kinds.is_empty() {
         Kind::ALL.iter().map(|kind| kind.code()).collect()

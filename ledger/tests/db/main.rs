@@ -8,6 +8,8 @@ mod guards;
 #[cfg(test)]
 mod jobs;
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod rounds;
