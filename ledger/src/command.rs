@@ -249,6 +249,7 @@ pub enum Verb {
         seq: Seq,
         amount: Option<Credits>,
     },
+    /// Of a payment's grant, which is a paid one.
     Clawback {
         grant: GrantId,
         amount: Credits,

@@ -151,6 +151,9 @@ pub struct Answer {
     /// unique.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub job_refund: bool,
+    /// Of a clawback or restore: the payment's id at its provider, as the caller named it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_ref: Option<String>,
     /// The pool of a TOPUP, for the chosen house account and the roll-forward.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,

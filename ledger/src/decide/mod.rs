@@ -291,8 +291,12 @@ fn enact(draft: &mut Draft, verb: &Verb) -> Result<(), Refusal> {
         Verb::Release { hold } => release::release(draft, *hold),
         Verb::Reverse { hold, outcome } => release::reverse(draft, *hold, *outcome),
         Verb::Refund { seq, amount } => refund::refund(draft, *seq, *amount),
-        Verb::Clawback { grant, amount, .. } => clawback::clawback(draft, *grant, *amount),
-        Verb::Restore { grant, amount, .. } => restore::restore(draft, *grant, *amount),
+        Verb::Clawback { grant, amount, payment_ref } => {
+            clawback::clawback(draft, *grant, *amount, payment_ref.as_ref())
+        }
+        Verb::Restore { grant, amount, payment_ref } => {
+            restore::restore(draft, *grant, *amount, payment_ref.as_ref())
+        }
         Verb::Void { grant } => void::void(draft, *grant),
         Verb::Extend { grant, expires_at } => void::extend(draft, *grant, *expires_at),
         Verb::Adjust { id, amount, code, pool, expires } => adjust::adjust(

@@ -446,7 +446,7 @@ async fn every_answer_is_read_back_as_it_was_first_given() {
     let bench = Bench::start().await;
     bench.clock("2026-02-01T00:00:00Z").await;
     let account = bench.funded("1000").await;
-    let grant = bench.grant(account, "50", Pool::Trial, at("2026-03-01T00:00:00Z")).await;
+    let grant = bench.grant(account, "50", Pool::Paid, at("2026-03-01T00:00:00Z")).await;
     let hold = bench.hold(account, "h", "70", Some(600)).await.unwrap();
     let lost = bench.hold(account, "h2", "5", Some(600)).await.unwrap();
     let charge = bench.charge(account, "c", "0.5").await.unwrap();

@@ -189,6 +189,8 @@ pub const MUST_REACH: &[&str] = &[
     "· adjust: plus",
     "· adjust: write-off",
     "· charge: several grants",
+    "· clawback: of a gift",
+    "· clawback: too much",
     "· clawback: of other grants",
     "· clawback: of what had lapsed",
     "· debt part back: a payer",

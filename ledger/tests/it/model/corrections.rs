@@ -56,8 +56,11 @@ impl Model {
         let Some(grant) = self.grant(id).cloned() else {
             return Err(Refusal::NotFound { what: Missing::Grant });
         };
-        let clawable = grant.amount - self.clawed(id);
+        // What was given away has no payment that could go back.
+        let paid = if grant.pool == Pool::Paid { grant.amount } else { 0 };
+        let clawable = paid - self.clawed(id);
         if amount > clawable {
+            self.tag(if paid == 0 { "clawback: of a gift" } else { "clawback: too much" });
             return Err(Refusal::ClawbackExceedsGrant { clawable: credits(clawable) });
         }
         let lapsed = self.total(|fact| match *fact {
