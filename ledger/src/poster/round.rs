@@ -28,6 +28,7 @@ use crate::refusal::{Missing, Refusal};
 use crate::service::{PostError, Posted};
 use crate::store::load::{self, States};
 use crate::store::lock::{self, Locked, Opening, PolicyCache};
+use crate::store::quota::Counting;
 use crate::store::write::{self, AccountAfter, Outcome, Profile};
 use crate::store::{StoreError, rows::inconsistent};
 
@@ -75,7 +76,7 @@ pub(crate) async fn run(
 ) -> Result<Vec<Verdict>, RoundFailure> {
     let mut transaction = connection.begin().await?;
     let done = steps(&mut transaction, policies, commands, locking).await;
-    let (verdicts, decided) = match done {
+    let (verdicts, decided, counting) = match done {
         Ok(done) => done,
         Err(error) => {
             // At once, so that no lock outlives the failure; where the connection is gone, the locks went with it.
@@ -85,7 +86,7 @@ pub(crate) async fn run(
             return Err(error.into());
         }
     };
-    if decided.contains(&true) {
+    if decided.contains(&true) || counting == Counting::MovedOn {
         transaction.commit().await.map_err(|error| {
             let error = StoreError::from(error);
             let in_doubt = matches!(error, StoreError::Lost(_)).then_some(decided);
@@ -97,13 +98,13 @@ pub(crate) async fn run(
     Ok(verdicts)
 }
 
-/// Steps 2 to 5. Answers with the verdicts, and for each command whether it was decided here.
+/// Steps 2 to 5. Answers with the verdicts, for each command whether it was decided here, and whether sums of use moved on.
 async fn steps(
     transaction: &mut PgConnection,
     policies: &mut PolicyCache,
     commands: &[&Command],
     locking: Locking,
-) -> Result<(Vec<Verdict>, Vec<bool>), StoreError> {
+) -> Result<(Vec<Verdict>, Vec<bool>, Counting), StoreError> {
     let targets = targets(transaction, commands).await?;
     let locked = lock(transaction, policies, &targets, locking).await?;
     let existing = if locked.missing.is_empty() {
@@ -114,7 +115,7 @@ async fn steps(
     let mut states = locked.states;
     let mut desk = Desk::new(commands, &targets);
     let needs = desk.needs(&states);
-    let now = load::load(transaction, &mut states, &needs).await?;
+    let (now, counting) = load::load(transaction, &mut states, &needs).await?;
     let before: BTreeMap<AccountId, Seq> =
         states.iter().map(|(account, state)| (*account, state.head.seq)).collect();
     desk.decide(&mut states, &existing, now)?;
@@ -128,7 +129,7 @@ async fn steps(
     if !unopened.is_empty() {
         lock::unopen(transaction, &unopened).await?;
     }
-    Ok((desk.verdicts(&sets)?, desk.decided()))
+    Ok((desk.verdicts(&sets)?, desk.decided(), counting))
 }
 
 /// The account of each command. An account to be opened is the one its reference names.

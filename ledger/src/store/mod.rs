@@ -1,6 +1,6 @@
 //! All SQL of the journal.
 //!
-//! [`lock`], [`load`] and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
+//! [`lock`], [`load`] (with [`quota`]) and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
 //! crate's nouns and back. [`read`] is everything that only reads; its lists that read few rows are in [`lists`]. [`upkeep`] is what the command line does now and
 //! then: policies, quotas, the test clock, purge and the deletion of erased words.
 //!
@@ -11,6 +11,7 @@ pub(crate) mod connect;
 mod lists;
 pub(crate) mod load;
 pub(crate) mod lock;
+pub(crate) mod quota;
 pub(crate) mod read;
 pub(crate) mod rows;
 pub(crate) mod upkeep;

@@ -6,6 +6,7 @@ use rust_decimal::Decimal;
 use sqlx::{PgConnection, PgPool};
 
 use super::StoreError;
+use super::quota;
 use super::read::journal;
 use super::rows::{self, GrantRow, HoldRow};
 use crate::account::Head;
@@ -91,7 +92,13 @@ async fn audit_account(
     if let Err(problem) = audit.finish(&head, &particulars, &grants, &holds) {
         return Ok(Some(problem));
     }
-    rows_for_reading(connection, account).await
+    if let Some(problem) = rows_for_reading(connection, account).await? {
+        return Ok(Some(problem));
+    }
+    // That the zone is what the journal says was seen above.
+    let zone = particulars.time_zone.parse().unwrap_or_default();
+    let what = quota::miscounted(connection, account, zone).await?;
+    Ok(what.map(|what| Problem { account, seq: None, what }))
 }
 
 async fn walk(

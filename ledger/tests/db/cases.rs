@@ -5,7 +5,6 @@ use ledger::entry::Kind;
 use ledger::grant::Pool;
 use ledger::hold::HoldStatus;
 use ledger::ids::{AccountId, GrantId, HoldId, Seq};
-use ledger::quota::{Quota, Subject, Window};
 use ledger::refusal::Refusal;
 use ledger::service::{EntryQuery, PageRequest, PostError, Posted};
 use uuid::Uuid;
@@ -352,49 +351,6 @@ async fn clawback_restore_and_refund_of_debt_are_read_back_right() {
     // What was charged comes back in full: it pays the debt, and the rest is spendable.
     refund(&bench, account, "refund", main_seq(&charge), None).await.unwrap();
     assert_eq!(bench.figures(account).await, ("70".to_owned(), "0".to_owned(), "0".to_owned()));
-    bench.verify().await;
-}
-
-#[tokio::test]
-async fn quotas_bind_a_member_by_day_in_the_accounts_zone() {
-    let bench = Bench::start().await;
-    bench.clock("2026-03-10T10:00:00Z").await;
-    let account = bench.funded("100").await;
-    let quota =
-        Quota { subject: Subject::Member("ann".to_owned()), window: Window::Day, limit: credits("10") };
-    bench.ledger.set_quota(account, &quota).await.unwrap();
-    let by = |member: &str, key: &str, verb: Verb| {
-        let mut command = command(account, key, verb);
-        command.call.member = Some(member.to_owned());
-        command
-    };
-    let charge = |amount: &str| Verb::Charge { amount: credits(amount) };
-    bench.ledger.submit(by("ann", "one", charge("6"))).await.unwrap();
-    let exceeded = refusal(bench.ledger.submit(by("ann", "two", charge("5"))).await);
-    let expected = Refusal::QuotaExceeded {
-        subject: Subject::Member("ann".to_owned()),
-        window: Window::Day,
-        limit: credits("10"),
-        used: credits("6"),
-        resets_at: Some(instant("2026-03-11T00:00:00Z")),
-    };
-    assert_eq!(exceeded, expected);
-    bench.ledger.submit(by("bob", "three", charge("50"))).await.unwrap();
-    // An open hold counts, what is settled below it does not.
-    let id = HoldId(Uuid::new_v4());
-    bench
-        .ledger
-        .submit(by("ann", "hold", Verb::Hold { id, amount: credits("4"), expires_in_s: None }))
-        .await
-        .unwrap();
-    assert!(matches!(
-        refusal(bench.ledger.submit(by("ann", "four", charge("0.000001"))).await),
-        Refusal::QuotaExceeded { .. }
-    ));
-    bench.settle(account, "settle", id, "1").await.unwrap();
-    bench.ledger.submit(by("ann", "five", charge("3"))).await.unwrap();
-    bench.clock("2026-03-11T00:00:00Z").await;
-    bench.ledger.submit(by("ann", "six", charge("10"))).await.unwrap();
     bench.verify().await;
 }
 

@@ -10,6 +10,8 @@ mod jobs;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
+mod quotas;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod rounds;
