@@ -36,7 +36,7 @@ pub mod ssr;
 mod words;
 
 #[cfg(feature = "ssr")]
-pub use context::{AppContext, Assets};
+pub use context::{AppContext, Assets, MachineClock};
 #[cfg(feature = "ssr")]
 pub use router::App;
 #[cfg(feature = "ssr")]

@@ -5,13 +5,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use backoffice::Instance;
 use backoffice::access::session::{ADDRESS_KEY, USER_KEY};
 use backoffice::access::{Access, ClientAddress, User, UserId};
+use chrono::{DateTime, Utc};
 use ledger::Ledger;
 use leptos::context::use_context;
 use leptos_axum::ResponseOptions;
 use serde::{Deserialize, Serialize};
 use tower_sessions::Session;
 
-use crate::context::Assets;
+use crate::context::{Assets, MachineClock};
 use crate::error::AppError;
 use crate::shell::Theme;
 
@@ -25,6 +26,15 @@ pub struct FormState {
     pub email: String,
 }
 
+impl FormState {
+    pub fn unavailable() -> FormState {
+        FormState { error: AppError::DatabaseUnavailable, email: String::new() }
+    }
+}
+
+/// The parameter of the sign-in page's address that says that the database was away.
+pub const UNAVAILABLE: &str = "unavailable";
+
 /// One request, with the handles that answer it. Taken before the first await, since contexts belong to the
 /// render.
 #[derive(Clone)]
@@ -37,6 +47,7 @@ pub struct Visit {
     parts: Parts,
     session: Session,
     address: Option<std::net::IpAddr>,
+    clock: MachineClock,
 }
 
 impl Visit {
@@ -60,12 +71,24 @@ impl Visit {
             response: use_context()?,
             session: parts.extensions.get::<Session>()?.clone(),
             address: use_context::<ClientAddress>().and_then(|ClientAddress(address)| address),
+            clock: use_context()?,
             parts,
         })
     }
 
     pub fn address(&self) -> Option<std::net::IpAddr> {
         self.address
+    }
+
+    /// The machine's clock.
+    pub fn now(&self) -> DateTime<Utc> {
+        let MachineClock(now) = self.clock;
+        now()
+    }
+
+    /// Says after how many seconds another try makes sense.
+    pub fn set_retry_after(&self, seconds: u32) {
+        self.response.insert_header(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
 
     /// The raw query string, without its question mark.

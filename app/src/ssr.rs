@@ -10,10 +10,11 @@ pub use crate::history::csv::{account_history_csv, history_csv};
 /// to add what changes with each request: the nonce and the client's address.
 pub fn provide(context: AppContext) -> impl Fn() + Clone + Send + Sync + 'static {
     move || {
-        let AppContext { ledger, access, instance, assets } = context.clone();
+        let AppContext { ledger, access, instance, assets, clock } = context.clone();
         provide_context(ledger);
         provide_context(access);
         provide_context(instance);
         provide_context(assets);
+        provide_context(clock);
     }
 }

@@ -72,6 +72,7 @@ fn noted(note: NoteKind) -> &'static str {
         NoteKind::JobStarted => "Job started",
         NoteKind::JobCompleted => "Job completed",
         NoteKind::JobFailed => "Job failed",
+        NoteKind::JobRefunded => "Job refunded, nothing was left to give back",
         NoteKind::HoldRenewed => "Hold renewed",
         NoteKind::GrantExtended => "Expiry extended",
         NoteKind::Uncollected => "Part not collected",

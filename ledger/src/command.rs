@@ -249,6 +249,7 @@ pub enum Verb {
         seq: Seq,
         amount: Option<Credits>,
     },
+    /// Of a payment's grant, which is a paid one.
     Clawback {
         grant: GrantId,
         amount: Credits,
@@ -277,7 +278,8 @@ pub enum Verb {
     Mark {
         marker: JobMarker,
     },
-    /// The reconciler gives an orphaned job's charge back, or reverses its open hold. The job is `call.job_id`.
+    /// The reconciler gives an orphaned job's charges back and reverses its open hold; where nothing is left to give back it
+    /// notes that the job is refunded. The job is `call.job_id`.
     RefundJob,
     SetStatus {
         status: AccountStatus,

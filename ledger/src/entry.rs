@@ -81,6 +81,7 @@ coded!(/// What a NOTE records.
     AccountOpened = 1 "account_opened", JobStarted = 2 "job_started", JobCompleted = 3 "job_completed", JobFailed = 4 "job_failed",
     HoldRenewed = 5 "hold_renewed", GrantExtended = 6 "grant_extended", Uncollected = 7 "uncollected",
     StateChanged = 8 "state_changed", PolicyChanged = 9 "policy_changed", Erased = 10 "erased",
+    JobRefunded = 11 "job_refunded",
 });
 
 /// One debit or credit of an entry.
@@ -146,9 +147,13 @@ pub struct Answer {
     pub policy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// The reconciler's refund of its job; (account, job, refund) is unique.
+    /// The reconciler's refund of its job, were it the NOTE that nothing was left to give back; (account, job, refund) is
+    /// unique.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub job_refund: bool,
+    /// Of a clawback or restore: the payment's id at its provider, as the caller named it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_ref: Option<String>,
     /// The pool of a TOPUP, for the chosen house account and the roll-forward.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,

@@ -8,9 +8,11 @@ pub mod account;
 pub mod chain;
 pub mod command;
 pub mod credits;
+mod cursor;
 pub mod decide;
 pub mod entry;
 pub mod grant;
+mod history;
 pub mod hold;
 pub mod ids;
 pub mod limits;
@@ -23,6 +25,7 @@ mod store;
 pub mod verify;
 
 pub use credits::Credits;
+pub use history::History;
 pub use service::Ledger;
 pub use store::connect::{APP_ROLE, Database};
 

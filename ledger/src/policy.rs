@@ -4,6 +4,7 @@ use chrono::{DateTime, Datelike, Days, Months, Utc};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 
+use crate::credits::Credits;
 use crate::grant::Pool;
 
 /// What happens to the part of a settle that is above its hold (rule 6).
@@ -62,6 +63,9 @@ pub struct Policy {
     pub multiplier: Decimal,
     /// A hold's estimate is the expected price times this.
     pub estimate_factor: Decimal,
+    /// Where available falls below this, the outbox says so once, and again only after it was at or above it; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low_balance: Option<Credits>,
 }
 
 impl Policy {
@@ -86,6 +90,7 @@ impl Default for Policy {
             paid: ExpiryRule::RollingMonths(12),
             multiplier: Decimal::ONE,
             estimate_factor: Decimal::new(12, 1),
+            low_balance: None,
         }
     }
 }

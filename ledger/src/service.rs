@@ -7,8 +7,10 @@ use sqlx::PgPool;
 use crate::account::AccountStatus;
 use crate::command::{Actor, Command, Origin, Verb, key_digest};
 use crate::credits::Credits;
+use crate::cursor::{self, Mark};
 use crate::entry::{Entry, EntrySet, Kind};
 use crate::grant::GrantView;
+use crate::history::{self, History};
 use crate::hold::{HoldStatus, HoldView};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::policy::Policy;
@@ -250,7 +252,8 @@ impl Ledger {
 
     /// Accounts whose reference, name or e-mail begins with `q`, or whose id is `q`; all where `q` is empty.
     pub async fn accounts(&self, q: &str, page: &PageRequest) -> Result<Page<AccountView>, PageError> {
-        read::accounts(&self.pool, q, page).await
+        let mark = Mark::of("accounts", None, q);
+        Ok(mark.close(read::accounts(&self.pool, q, &mark.open(page)?).await?))
     }
 
     /// `at` absent: now. The caller refuses an instant in the future.
@@ -274,7 +277,8 @@ impl Ledger {
         live: Option<bool>,
         page: &PageRequest,
     ) -> Result<Page<GrantView>, PageError> {
-        read::grants(&self.pool, account, live, page).await
+        let mark = Mark::of("grants", Some(account), &format!("{live:?}"));
+        Ok(mark.close(read::grants(&self.pool, account, live, &mark.open(page)?).await?))
     }
 
     /// Newest first.
@@ -284,7 +288,8 @@ impl Ledger {
         status: Option<HoldStatus>,
         page: &PageRequest,
     ) -> Result<Page<HoldView>, PageError> {
-        read::holds(&self.pool, account, status, page).await
+        let mark = Mark::of("holds", Some(account), status.map_or("", HoldStatus::as_str));
+        Ok(mark.close(read::holds(&self.pool, account, status, &mark.open(page)?).await?))
     }
 
     pub async fn hold(&self, account: AccountId, hold: HoldId) -> Result<Option<HoldView>, ReadError> {
@@ -297,7 +302,39 @@ impl Ledger {
         query: &EntryQuery,
         page: &PageRequest,
     ) -> Result<Page<Entry>, PageError> {
-        read::entries(&self.pool, account, query, page).await
+        let mark = Mark::of("entries", Some(account), &cursor::written(query));
+        Ok(mark.close(read::entries(&self.pool, account, query, &mark.open(page)?).await?))
+    }
+
+    /// A page of entries with what fell due but is not written yet on top of the first one.
+    pub async fn history(
+        &self,
+        account: AccountId,
+        query: &EntryQuery,
+        page: &PageRequest,
+    ) -> Result<History, PageError> {
+        // First, so that what is written between the two looks is seen by one of them.
+        let pending = history::pending(&self.pool, account).await?;
+        Ok(history::assembled(pending, query, self.entries(account, query, page).await?))
+    }
+
+    /// Over the whole filter, what fell due but is not written yet included.
+    pub async fn history_totals(
+        &self,
+        account: AccountId,
+        query: &EntryQuery,
+    ) -> Result<EntryTotals, ReadError> {
+        let pending = history::pending(&self.pool, account).await?;
+        history::added(&self.entry_totals(account, query).await?, &pending, query)
+    }
+
+    /// Entries by their numbers, in order; those that are not there are left out.
+    pub async fn entries_of(
+        &self,
+        account: AccountId,
+        seqs: impl IntoIterator<Item = Seq>,
+    ) -> Result<Vec<Entry>, ReadError> {
+        history::entries_of(&self.pool, account, seqs).await
     }
 
     /// Over the whole filter, whatever the page.

@@ -1,17 +1,32 @@
 //! Verify: recomputes an account from its journal and names the first bad row.
 //!
-//! [`Audit`] reads the entries of one account in order and knows nothing of `decide`: it adds up lines, follows the
-//! chain, and at the end compares with the stored head, grants and holds. To check one thing more, add it where its
+//! [`Audit`] reads the entries of one account in order and knows nothing of `decide`: it follows the chain, adds up
+//! lines, holds each kind against the lines it may have ([`shape`]), makes grants and holds anew ([`rebuilt`]), and at
+//! the end compares every column with the stored head, grants and holds. To check one thing more, add it where its
 //! facts are: in [`Audit::entry`] for what an entry says, in [`Audit::finish`] for what is stored beside the journal.
+//!
+//! What the journal does not hold cannot be rebuilt, and is not guessed at:
+//! - `grants.rolling`: the end of a grant is in the journal, not the rule it came from. A grant whose end moved with a later
+//!   top-up must say that it rolls; of any other nothing is known.
+//! - `holds.lifetime_s`: it comes from the policy as it was. The database itself refuses an end beyond it.
+//! - `accounts.created_at`, which is when the row was made; entry 1 says when the account was opened.
+//! - The rules of policies, quotas, references, profiles, words and addresses, which are no part of the books. Words that
+//!   are still there are held against their digest.
+
+mod rebuilt;
+mod shape;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
-use crate::account::{Head, KindTotals};
+use self::rebuilt::{Fault, Grants, Holds, Part, raised, wrong};
+use crate::account::{AccountStatus, Head};
 use crate::chain;
-use crate::credits::{Credits, Overflow};
-use crate::entry::{DebtMark, Direction, Entry, Kind, LedgerAccount, Line};
+use crate::credits::Credits;
+use crate::entry::{DebtMark, Entry, Kind, LedgerAccount, Line};
 use crate::grant::Grant;
 use crate::hold::{Hold, HoldStatus};
 use crate::ids::{AccountId, GrantId, Seq};
@@ -50,41 +65,63 @@ impl VerifyReport {
     }
 }
 
+/// The first named field in which a stored row is not what the journal says.
+macro_rules! differing {
+    ($stored:expr, $journal:expr; $($field:ident),+ $(,)?) => {{
+        let (stored, journal) = ($stored, $journal);
+        let mut found = None;
+        $(
+            if found.is_none() && stored.$field != journal.$field {
+                found = Some(format!(
+                    "says {:?} in {}, and the journal {:?}", stored.$field, stringify!($field), journal.$field
+                ));
+            }
+        )+
+        found
+    }};
+}
+/// What an account's row says beside its head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Particulars {
+    pub status: AccountStatus,
+    pub policy: String,
+    pub time_zone: String,
+    pub erased_at: Option<DateTime<Utc>>,
+}
+
 /// The recomputation of one account.
 pub(crate) struct Audit {
     account: AccountId,
-    seq: Seq,
-    hash: [u8; 32],
-    available: Credits,
-    held: Credits,
-    debt: Credits,
-    recorded_at: DateTime<Utc>,
-    effective_at: DateTime<Utc>,
-    totals: KindTotals,
-    /// Remaining and reserved of each grant, from the lines that name it.
-    grants: BTreeMap<GrantId, (Credits, Credits)>,
-    /// What was given back of each reversed entry, and what these entries took.
-    given_back: BTreeMap<Seq, Credits>,
-    taken: BTreeMap<Seq, Credits>,
+    /// The head as the entries so far leave it.
+    head: Head,
+    particulars: Particulars,
+    /// The first entry of the current set, and whether its main entry was there.
+    set_seq: Seq,
+    set_has_main: bool,
+    grants: Grants,
+    holds: Holds,
+    /// The entries that others give back of; only of these the parts are kept.
+    reversed: BTreeSet<Seq>,
+    originals: BTreeMap<Seq, Vec<Part>>,
+    /// The grant of each clawback among them.
+    clawbacks: BTreeMap<Seq, GrantId>,
     pub lines: u64,
 }
 
 impl Audit {
-    pub(crate) fn new(account: AccountId) -> Audit {
-        let empty = Head::empty();
+    /// `reversed` are the entries that others of the account name as what they reverse.
+    pub(crate) fn new(account: AccountId, reversed: BTreeSet<Seq>) -> Audit {
         Audit {
             account,
-            seq: Seq(0),
-            hash: empty.hash,
-            available: Credits::ZERO,
-            held: Credits::ZERO,
-            debt: Credits::ZERO,
-            recorded_at: empty.recorded_at,
-            effective_at: empty.effective_at,
-            totals: KindTotals::default(),
-            grants: BTreeMap::new(),
-            given_back: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            head: Head::empty(),
+            particulars: Particulars::default(),
+            set_seq: Seq(0),
+            set_has_main: false,
+            grants: Grants::default(),
+            holds: Holds::default(),
+            reversed,
+            originals: BTreeMap::new(),
+            clawbacks: BTreeMap::new(),
             lines: 0,
         }
     }
@@ -94,20 +131,20 @@ impl Audit {
     }
 
     pub(crate) fn seq(&self) -> Seq {
-        self.seq
+        self.head.seq
     }
 
     /// Takes the next entry. `words_digest` is recomputed where the words are still there.
     pub(crate) fn entry(&mut self, entry: &Entry, words_digest: Option<[u8; 32]>) -> Result<(), Problem> {
         let (account, seq) = (self.account, entry.seq);
         let problem = |what: String| Problem { account, seq: Some(seq), what };
-        if seq != self.seq.next() {
-            return Err(problem(format!("follows entry {}", self.seq)));
+        if seq != self.head.seq.next() {
+            return Err(problem(format!("follows entry {}", self.head.seq)));
         }
-        if entry.recorded_at < self.recorded_at || entry.effective_at < self.effective_at {
+        if entry.recorded_at < self.head.recorded_at || entry.effective_at < self.head.effective_at {
             return Err(problem("its time is before the entry before it".to_owned()));
         }
-        if chain::hash(&self.hash, entry) != entry.hash {
+        if chain::hash(&self.head.hash, entry) != entry.hash {
             return Err(problem("the hash does not follow from the entry and the hash before it".to_owned()));
         }
         if let Some(digest) = words_digest
@@ -115,214 +152,295 @@ impl Audit {
         {
             return Err(problem("its words are not those that were digested".to_owned()));
         }
-        let added =
-            self.add(entry).map_err(|Overflow| problem("a sum leaves the range of credits".to_owned()))?;
-        if let Some(what) = added {
-            return Err(problem(what));
+        if entry.set_seq == seq {
+            self.close_set()?;
         }
-        self.seq = seq;
-        self.hash = entry.hash;
-        self.recorded_at = entry.recorded_at;
-        self.effective_at = entry.effective_at;
+        self.add(entry).map_err(|fault| match fault {
+            Fault::Wrong(what) => problem(what),
+            Fault::Overflow => problem("a sum leaves the range of credits".to_owned()),
+        })?;
+        self.head.seq = seq;
+        self.head.hash = entry.hash;
+        self.head.recorded_at = entry.recorded_at;
+        self.head.effective_at = entry.effective_at;
         Ok(())
     }
 
-    /// Adds the entry up; what does not add up, if anything.
-    fn add(&mut self, entry: &Entry) -> Result<Option<String>, Overflow> {
-        let (before_available, before_held) = (self.available, self.held);
+    /// After each set debt and a live remainder do not stand together.
+    fn close_set(&self) -> Result<(), Problem> {
+        let beside = self.head.debt.is_positive().then(|| self.grants.live_remainder(self.head.recorded_at));
+        let Some(grant) = beside.flatten() else { return Ok(()) };
+        let what = format!(
+            "leaves debt {} beside {} that grant {} has left",
+            self.head.debt, grant.remaining, grant.id
+        );
+        Err(Problem { account: self.account, seq: Some(self.head.seq), what })
+    }
+
+    /// Adds the entry up.
+    fn add(&mut self, entry: &Entry) -> Result<(), Fault> {
+        self.set(entry)?;
+        if let Some(what) = shape::fault(entry) {
+            return wrong(what);
+        }
+        self.grants.announce(entry)?;
+        let before = (self.head.available, self.head.held);
         let mut rest = Credits::ZERO;
         for line in &entry.lines {
             self.lines += 1;
-            rest = rest.plus(signed(line))?;
-            if let Some(what) = self.line(line)? {
-                return Ok(Some(what));
-            }
+            rest = rest.plus(raised(line))?;
+            self.line(entry.kind, line)?;
         }
         if !rest.is_zero() {
-            return Ok(Some(format!("debits and credits differ by {rest}")));
+            return wrong(format!("debits and credits differ by {rest}"));
         }
-        if let Some(what) = self.after(entry) {
-            return Ok(Some(what));
-        }
-        let change = self.available.plus(self.held)?.minus(before_available.plus(before_held)?)?;
-        if entry.amount != change {
-            return Ok(Some(format!("says a change of {} and changes {change}", entry.amount)));
-        }
-        let into_held = self.held.minus(before_held)?;
-        if !entry.moved.is_zero() && entry.moved != into_held {
-            return Ok(Some(format!("says {} moved and moves {into_held}", entry.moved)));
-        }
-        self.totals(entry)?;
-        if entry.amount_total != self.totals.amount[entry.kind.index()]
-            || entry.moved_total != self.totals.moved[entry.kind.index()]
-        {
-            return Ok(Some("its running totals do not follow".to_owned()));
-        }
-        self.reversed(entry)
+        self.figures(entry, before)?;
+        self.holds.entry(entry)?;
+        self.particulars(entry);
+        self.reverses(entry)
     }
 
-    fn line(&mut self, line: &Line) -> Result<Option<String>, Overflow> {
-        let raised = signed(line).negated();
+    fn set(&mut self, entry: &Entry) -> Result<(), Fault> {
+        if entry.set_seq == entry.seq {
+            self.set_seq = entry.seq;
+            self.set_has_main = false;
+        }
+        if entry.set_seq != self.set_seq {
+            return wrong("says another set than the entries around it");
+        }
+        if entry.is_main && self.set_has_main {
+            return wrong("is a second main entry of its set");
+        }
+        self.set_has_main |= entry.is_main;
+        Ok(())
+    }
+
+    fn line(&mut self, kind: Kind, line: &Line) -> Result<(), Fault> {
+        let raised = raised(line);
+        let head = &mut self.head;
         let after = match line.ledger_account {
             LedgerAccount::Available => {
-                self.available = self.available.plus(raised)?;
-                match (line.debt, line.grant) {
-                    (DebtMark::None, Some(grant)) => {
-                        let (remaining, _) = self.grants.entry(grant).or_default();
-                        *remaining = remaining.plus(raised)?;
-                        if remaining.is_negative() {
-                            return Ok(Some(format!("grant {grant} falls below zero")));
-                        }
-                    }
-                    (DebtMark::None, None) => {
-                        return Ok(Some("a line of available names neither grant nor debt".to_owned()));
-                    }
-                    (DebtMark::Makes | DebtMark::Pays, _) => self.debt = self.debt.minus(raised)?,
+                head.available = head.available.plus(raised)?;
+                if line.debt != DebtMark::None {
+                    head.debt = head.debt.minus(raised)?;
                 }
-                Some(self.available)
+                Some(head.available)
             }
             LedgerAccount::Held => {
-                self.held = self.held.plus(raised)?;
-                let Some(grant) = line.grant else {
-                    return Ok(Some("a line of held names no grant".to_owned()));
-                };
-                let (_, reserved) = self.grants.entry(grant).or_default();
-                *reserved = reserved.plus(raised)?;
-                if reserved.is_negative() {
-                    return Ok(Some(format!("what is reserved of grant {grant} falls below zero")));
-                }
-                Some(self.held)
+                head.held = head.held.plus(raised)?;
+                Some(head.held)
+            }
+            // A write-off debits it, and what comes back of one credits it.
+            LedgerAccount::BadDebt => {
+                head.written_off = head.written_off.minus(raised)?;
+                None
             }
             _ => None,
         };
         if line.balance_after != after {
-            return Ok(Some(format!("a line says {:?} after it, and it is {after:?}", line.balance_after)));
+            return wrong(format!("a line says {:?} after it, and it is {after:?}", line.balance_after));
         }
-        Ok(self.debt.is_negative().then(|| "more debt is paid than there is".to_owned()))
+        if head.debt.is_negative() || head.written_off.is_negative() {
+            return wrong("more debt is paid or given back than there is");
+        }
+        self.grants.line(kind, line)
     }
 
-    fn after(&self, entry: &Entry) -> Option<String> {
+    /// What the entry says of balances and running totals follows from its lines.
+    fn figures(&mut self, entry: &Entry, before: (Credits, Credits)) -> Result<(), Fault> {
+        let head = &mut self.head;
         let said = (entry.available_after, entry.held_after, entry.debt_after);
-        let is = (self.available, self.held, self.debt);
-        (said != is).then(|| format!("says available, held, debt {said:?} after it, and they are {is:?}"))
-    }
-
-    fn totals(&mut self, entry: &Entry) -> Result<(), Overflow> {
+        let is = (head.available, head.held, head.debt);
+        if said != is {
+            return wrong(format!("says available, held, debt {said:?} after it, and they are {is:?}"));
+        }
+        let change = head.available.plus(head.held)?.minus(before.0.plus(before.1)?)?;
+        if entry.amount != change {
+            return wrong(format!("says a change of {} and changes {change}", entry.amount));
+        }
+        let moved = match entry.kind {
+            Kind::AuthHold | Kind::AuthRelease | Kind::AuthReversal => head.held.minus(before.1)?,
+            _ => Credits::ZERO,
+        };
+        if entry.moved != moved {
+            return wrong(format!("says {} moved and moves {moved}", entry.moved));
+        }
         let index = entry.kind.index();
-        self.totals.amount[index] = self.totals.amount[index].plus(entry.amount)?;
-        self.totals.moved[index] = self.totals.moved[index].plus(entry.moved)?;
+        head.totals.amount[index] = head.totals.amount[index].plus(change)?;
+        head.totals.moved[index] = head.totals.moved[index].plus(moved)?;
+        if (entry.amount_total, entry.moved_total) != (head.totals.amount[index], head.totals.moved[index]) {
+            return wrong("its running totals do not follow");
+        }
         Ok(())
     }
 
-    /// What was given back of an entry never exceeds it.
-    fn reversed(&mut self, entry: &Entry) -> Result<Option<String>, Overflow> {
-        if matches!(entry.kind, Kind::Consume | Kind::Settle | Kind::Clawback) {
-            let taken = Credits::sum(entry.debit_lines().map(|line| line.amount))?;
-            self.taken.insert(entry.seq, taken);
+    /// State, policy, zone and erasure as the notes say them.
+    fn particulars(&mut self, entry: &Entry) {
+        if entry.kind != Kind::Note {
+            return;
         }
-        let (Kind::Refund | Kind::Restore, Some(reverses)) = (entry.kind, entry.reverses) else {
-            return Ok(None);
-        };
-        let back = Credits::sum(entry.debit_lines().map(|line| line.amount))?;
-        let sum = self.given_back.entry(reverses).or_default();
-        *sum = sum.plus(back)?;
-        let taken = self.taken.get(&reverses).copied().unwrap_or_default();
-        Ok((*sum > taken).then(|| format!("gives back {sum} of entry {reverses}, which took {taken}")))
+        let (known, answer) = (&mut self.particulars, &entry.answer);
+        known.status = answer.status.unwrap_or(known.status);
+        known.policy = answer.policy.clone().unwrap_or_else(|| std::mem::take(&mut known.policy));
+        known.time_zone = answer.time_zone.clone().unwrap_or_else(|| std::mem::take(&mut known.time_zone));
+        known.erased_at = self.grants.erased_at;
+    }
+
+    /// What is given back of an entry, and of each of its parts, never exceeds it.
+    fn reverses(&mut self, entry: &Entry) -> Result<(), Fault> {
+        if entry.kind == Kind::Clawback {
+            let grant = self.grants.claw(entry)?;
+            self.clawbacks.insert(entry.seq, grant);
+        }
+        if matches!(entry.kind, Kind::Consume | Kind::Settle | Kind::Clawback)
+            && self.reversed.contains(&entry.seq)
+        {
+            let part = |line: &Line| Part {
+                drawn: line.grant.filter(|_| line.ledger_account.is_customers()),
+                amount: line.amount,
+                given_back: Credits::ZERO,
+            };
+            self.originals.insert(entry.seq, entry.debit_lines().map(part).collect());
+        }
+        if matches!(entry.kind, Kind::Refund | Kind::Restore) {
+            return self.gives_back(entry);
+        }
+        Ok(())
+    }
+
+    fn gives_back(&mut self, entry: &Entry) -> Result<(), Fault> {
+        let found = entry.reverses.and_then(|seq| Some((seq, self.originals.get_mut(&seq)?)));
+        let Some((seq, parts)) = found else { return wrong("names no entry that can be given back") };
+        let clawback = self.clawbacks.get(&seq).copied();
+        let amount = Credits::sum(entry.debit_lines().map(|line| line.amount))?;
+        let spread = &entry.answer.spread;
+        if clawback.is_some() != (entry.kind == Kind::Restore)
+            || spread.len() != parts.len()
+            || Credits::sum(spread.iter().copied())? != amount
+        {
+            return wrong(format!("does not say what each part of entry {seq} gets back"));
+        }
+        for (part, share) in parts.iter_mut().zip(spread) {
+            part.given_back = part.given_back.plus(*share)?;
+            if share.is_negative() || part.given_back > part.amount {
+                let (given, was) = (part.given_back, part.amount);
+                return wrong(format!("gives back {given} of a part of entry {seq}, which took {was}"));
+            }
+        }
+        self.grants.given_for_debt(entry, parts)?;
+        match clawback {
+            Some(grant) => self.grants.restore(grant, amount),
+            None => Ok(()),
+        }
     }
 
     /// Compares with what is stored beside the journal.
-    pub(crate) fn finish(&self, head: &Head, grants: &[Grant], holds: &[Hold]) -> Result<(), Problem> {
+    pub(crate) fn finish(
+        &self,
+        head: &Head,
+        particulars: &Particulars,
+        grants: &[Grant],
+        holds: &[Hold],
+    ) -> Result<(), Problem> {
+        self.close_set()?;
         let problem = |what: String| Problem { account: self.account, seq: None, what };
-        let stored =
-            (head.seq, head.hash, head.available, head.held, head.debt, head.recorded_at, head.effective_at);
-        let journal =
-            (self.seq, self.hash, self.available, self.held, self.debt, self.recorded_at, self.effective_at);
-        if stored != journal || head.totals != self.totals {
-            let figures = format!(
-                "head says entry {}, available {}, held {}, debt {}; the journal {}, {}, {}, {}",
-                head.seq,
-                head.available,
-                head.held,
-                head.debt,
-                self.seq,
-                self.available,
-                self.held,
-                self.debt
-            );
-            return Err(problem(figures));
-        }
+        self.finish_head(head, particulars).map_err(problem)?;
         self.finish_grants(grants).map_err(problem)?;
-        self.finish_holds(grants, holds).map_err(problem)
+        self.finish_holds(holds).map_err(problem)?;
+        self.finish_sums(grants, holds).map_err(problem)
+    }
+
+    fn finish_head(&self, head: &Head, particulars: &Particulars) -> Result<(), String> {
+        let columns = differing!(head, &self.head; seq, hash, available, held, debt, written_off, recorded_at, effective_at, totals);
+        refuse("the account's row", columns)?;
+        if self.head.seq == Seq(0) {
+            return Ok(());
+        }
+        let columns = differing!(particulars, &self.particulars; status, policy, time_zone, erased_at);
+        refuse("the account's row", columns)
     }
 
     fn finish_grants(&self, grants: &[Grant]) -> Result<(), String> {
         for grant in grants {
-            let journal = self.grants.get(&grant.id).copied().unwrap_or_default();
-            if (grant.remaining, grant.reserved) != journal {
-                let (remaining, reserved) = journal;
-                return Err(format!(
-                    "grant {} says {} remaining and {} reserved; the journal {remaining} and {reserved}",
-                    grant.id, grant.remaining, grant.reserved
-                ));
+            let row = format!("grant {}", grant.id);
+            let Some(known) = self.grants.all.get(&grant.id) else {
+                return Err(format!("{row} is stored, and no entry made it"));
+            };
+            let columns = differing!(grant, &known.grant; seq, pool, amount, remaining, reserved, expires_at, voided_at, source,
+                granted_at, lapsed, lapse_taken, clawed_back, restored, paid_to_debt, given_back_for_debt);
+            refuse(&row, columns)?;
+            if known.was_rolled && !grant.rolling {
+                return Err(format!("{row} says that it does not roll, and its end moved with a top-up"));
             }
-            if grant.remaining > grant.amount {
-                return Err(format!("grant {} has more than was granted", grant.id));
+            if grant.remaining > grant.amount
+                || grant.lapse_taken > grant.lapsed
+                || grant.restored > grant.clawed_back
+                || grant.given_back_for_debt > grant.paid_to_debt
+            {
+                return Err(format!("{row} has got back more than it gave"));
             }
         }
         let stored: BTreeSet<GrantId> = grants.iter().map(|grant| grant.id).collect();
-        if let Some(missing) = self.grants.keys().find(|id| !stored.contains(id)) {
-            return Err(format!("grant {missing} is in the journal and not stored"));
+        match self.grants.all.keys().find(|id| !stored.contains(id)) {
+            Some(missing) => Err(format!("grant {missing} is in the journal and not stored")),
+            None => Ok(()),
         }
-        let remainders =
-            Credits::sum(grants.iter().map(|grant| grant.remaining)).map_err(|error| error.to_string())?;
-        if remainders.minus(self.debt) != Ok(self.available) {
-            return Err(format!(
-                "grants have {remainders} left and debt is {}; available is {}",
-                self.debt, self.available
-            ));
-        }
-        if self.debt.is_positive() && remainders.is_positive() {
-            return Err(format!("debt {} stands beside a remainder of {remainders}", self.debt));
-        }
-        Ok(())
     }
 
-    fn finish_holds(&self, grants: &[Grant], holds: &[Hold]) -> Result<(), String> {
+    fn finish_holds(&self, holds: &[Hold]) -> Result<(), String> {
+        for hold in holds {
+            let row = format!("hold {}", hold.id);
+            let Some(known) = self.holds.0.get(&hold.id) else {
+                return Err(format!("{row} is stored, and no entry placed it"));
+            };
+            let columns = differing!(hold, known; seq, amount, status, parts, placed_at, renewed_at, expires_at, settled, released,
+                reversed, needs_review, ended_by, late_settle, call);
+            refuse(&row, columns)?;
+        }
+        let stored: BTreeSet<_> = holds.iter().map(|hold| hold.id).collect();
+        match self.holds.0.keys().find(|id| !stored.contains(id)) {
+            Some(missing) => Err(format!("hold {missing} is in the journal and not stored")),
+            None => Ok(()),
+        }
+    }
+
+    /// What the rows add up to among themselves.
+    fn finish_sums(&self, grants: &[Grant], holds: &[Hold]) -> Result<(), String> {
+        let sum = |amounts: &mut dyn Iterator<Item = Credits>| {
+            Credits::sum(amounts).map_err(|overflow| overflow.to_string())
+        };
+        let remainders = sum(&mut grants.iter().map(|grant| grant.remaining))?;
+        if remainders.minus(self.head.debt) != Ok(self.head.available) {
+            return Err(format!(
+                "grants have {remainders} left and debt is {}; available is {}",
+                self.head.debt, self.head.available
+            ));
+        }
         let mut reserved: BTreeMap<GrantId, Credits> = BTreeMap::new();
         for hold in holds {
-            let parts =
-                Credits::sum(hold.parts.iter().map(|part| part.amount)).map_err(|error| error.to_string())?;
-            let ended = Credits::sum([hold.settled, hold.released, hold.reversed])
-                .map_err(|error| error.to_string())?;
-            if parts != hold.amount {
-                return Err(format!("the parts of hold {} are {parts} and it is {}", hold.id, hold.amount));
-            }
-            if hold.status == HoldStatus::Open {
-                for part in &hold.parts {
-                    let sum = reserved.entry(part.grant).or_default();
-                    *sum = sum.plus(part.amount).map_err(|error| error.to_string())?;
-                }
-            } else if ended != hold.amount {
-                return Err(format!("hold {} ended with {ended} of {}", hold.id, hold.amount));
-            }
-        }
-        for grant in grants {
-            let held = reserved.get(&grant.id).copied().unwrap_or_default();
-            if grant.reserved != held {
+            let parts = sum(&mut hold.parts.iter().map(|part| part.amount))?;
+            let ended = sum(&mut [hold.settled, hold.released, hold.reversed].into_iter())?;
+            if parts != hold.amount || hold.status != HoldStatus::Open && ended != hold.amount {
+                let (id, amount) = (hold.id, hold.amount);
                 return Err(format!(
-                    "open holds have {held} of grant {}, which says {}",
-                    grant.id, grant.reserved
+                    "hold {id} is {amount}, its parts are {parts}, and it ended with {ended}"
                 ));
             }
+            for part in hold.parts.iter().filter(|_| hold.status == HoldStatus::Open) {
+                let sum = reserved.entry(part.grant).or_default();
+                *sum = sum.plus(part.amount).map_err(|overflow| overflow.to_string())?;
+            }
         }
-        Ok(())
+        let differs = |grant: &&Grant| grant.reserved != reserved.get(&grant.id).copied().unwrap_or_default();
+        match grants.iter().find(differs) {
+            Some(grant) => {
+                Err(format!("open holds have not the {} that grant {} says", grant.reserved, grant.id))
+            }
+            None => Ok(()),
+        }
     }
 }
 
-/// A debit is +, a credit −, so that an entry sums to 0.
-fn signed(line: &Line) -> Credits {
-    match line.direction {
-        Direction::Debit => line.amount,
-        Direction::Credit => line.amount.negated(),
-    }
+fn refuse(row: &str, difference: Option<String>) -> Result<(), String> {
+    difference.map_or(Ok(()), |difference| Err(format!("{row} {difference}")))
 }

@@ -9,6 +9,8 @@ use rustix::process::{Pid, Signal};
 
 use crate::error::PostgresError;
 
+/// Beside the socket; the port is always the usual one.
+const SOCKET_LOCK: &str = ".s.PGSQL.5432.lock";
 /// How often a state that is waited for is looked at.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 /// How long sessions get to end in a fast stop, before an immediate one.
@@ -92,6 +94,21 @@ pub(crate) fn exorcise(data: &Path) -> Result<(), PostgresError> {
     }
     let path = data.join("postmaster.pid");
     fs::remove_file(&path).map_err(PostgresError::io("remove", &path))
+}
+
+/// Removes the lock of a socket whose server is dead. Postgres itself takes a dead process that nobody has collected for a
+/// living one, and would refuse to start. The folder is ours alone, so nobody else's lock can lie in it.
+pub(crate) fn free_socket(data: &Path, socket_dir: &Path) -> Result<(), PostgresError> {
+    let path = socket_dir.join(SOCKET_LOCK);
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    let pid = parse(&text).map(|file| file.pid);
+    if pid.is_some_and(|pid| presence(pid, data) == Presence::Server) {
+        return Ok(());
+    }
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(PostgresError::io("remove", &path)),
+    }
 }
 
 fn send(pid: u32, signal: Signal) {

@@ -62,11 +62,30 @@ impl Running {
         let shared = Shared { options, binaries, account, socket_dir, state };
         let running = Self { shared: Arc::new(shared), watcher: Mutex::new(None) };
         let database = running.shared.options.database.clone();
-        let started = running.shared.bring_up().and_then(|()| running.create_database(&database));
+        let started = running.answering(&database);
         // Freed before a failure drops `running`, which would wait for it.
         drop(starting);
         started?;
         Ok(running)
+    }
+
+    /// Gets the server to answer, and makes the database. A server that dies while it is asked, because somebody had just
+    /// killed it, is started again.
+    fn answering(&self, database: &str) -> Result<(), PostgresError> {
+        let begun = Instant::now();
+        loop {
+            self.shared.bring_up()?;
+            let pid = self.shared.pid();
+            match self.create_database(database) {
+                Err(PostgresError::Program { output, .. })
+                    if begun.elapsed() < RETRY_PATIENCE
+                        && (pid != self.shared.pid() || is_passing(&output)) =>
+                {
+                    thread::sleep(POLL * 5);
+                }
+                answered => return answered,
+            }
+        }
     }
 
     /// The address of the database, for libpq and sqlx alike. The user is the superuser `postgres`.
@@ -272,6 +291,7 @@ impl Shared {
     /// Starts the process and waits until it has written its pid file or has ended. An end because workers of a
     /// killed server still hold its memory is no failure yet.
     fn spawn(&self, begun: Instant) -> Result<(), PostgresError> {
+        postmaster::free_socket(&self.options.data(), &self.socket_dir)?;
         let (log, offset) = self.open_log()?;
         let mut command = self.account.command(&self.binaries.program("postgres"), &self.options.data());
         let program = self.binaries.program("postgres");
@@ -312,8 +332,7 @@ impl Shared {
 
     fn judge_early_end(&self, offset: u64, begun: Instant) -> Result<(), PostgresError> {
         let log = self.log_since(offset);
-        let passing = log.contains("shared memory block") || log.contains("lock file \"postmaster.pid\"");
-        if passing && begun.elapsed() < RETRY_PATIENCE {
+        if is_passing(&log) && begun.elapsed() < RETRY_PATIENCE {
             thread::sleep(POLL * 5);
             return Ok(());
         }
@@ -343,6 +362,21 @@ impl Shared {
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// What Postgres says while an earlier server is still on its way out, or this one on its way up.
+fn is_passing(output: &str) -> bool {
+    let signs = [
+        "shared memory block",
+        "lock file \"",
+        "is starting up",
+        "is shutting down",
+        "in recovery mode",
+        "server closed the connection",
+        "Connection refused",
+        "No such file or directory",
+    ];
+    signs.into_iter().any(|sign| output.contains(sign))
 }
 
 /// A socket folder in the place of a host name: everything but letters and digits is encoded.

@@ -153,6 +153,31 @@ fn a_server_that_outlived_its_user_is_joined_or_swept() {
     assert!(!state.exists(), "swept by the next throw-away cluster");
 }
 
+/// The first user cannot collect its dead server, as a user that was killed with it cannot: the process stays, dead, and
+/// Postgres by itself would take its locks for those of a living server.
+#[test]
+fn a_server_killed_a_moment_ago_does_not_block_the_start() {
+    if no_postgres() {
+        return;
+    }
+    let folder = Folder::new("killed");
+    let first = folder.open();
+    first.psql("daybook", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)").expect("writes");
+    let pid = first.postmaster_pid().expect("a pid").to_string();
+    for _ in 0..2 {
+        let killed = Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        assert!(killed.success());
+        let begun = Instant::now();
+        let second = folder.open();
+        assert!(begun.elapsed() < Duration::from_secs(25), "without waiting for what may never happen");
+        assert_ne!(second.postmaster_pid().expect("a pid").to_string(), pid);
+        assert_eq!(count(&second), "1");
+        // Left with its server running, so that the next round's kill is of a dead process.
+        drop(second);
+    }
+    drop(first);
+}
+
 #[test]
 fn a_pid_file_that_names_another_process_does_not_block_the_start() {
     if no_postgres() {

@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use backoffice::access::session::Ends;
+use ledger::poster::Options;
 use leptos_config::{LeptosOptions, get_config_from_str};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -29,7 +31,7 @@ const LEPTOS_KEYS: [&str; 8] = [
     "hash-file",
     "hash-files",
 ];
-const TABLES: [&str; 4] = ["http", "database", "sessions", "limits"];
+const TABLES: [&str; 5] = ["http", "database", "sessions", "limits", "poster"];
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,11 +40,12 @@ pub struct Config {
     pub database: DatabaseSettings,
     pub sessions: SessionSettings,
     pub limits: LimitSettings,
+    pub poster: PosterSettings,
     /// A rehearsal instance, whose time is set by hand. Only a flag turns it on.
     pub test_clock: bool,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
     /// The address people use, without a slash at the end. With `https://` cookies are Secure.
@@ -51,9 +54,32 @@ pub struct HttpSettings {
     pub metrics_address: Option<SocketAddr>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
+    /// How long the head of a request may take from its first byte on, and its body from there.
+    pub head_wait_s: u32,
+    pub body_wait_s: u32,
+}
+
+impl Default for HttpSettings {
+    fn default() -> HttpSettings {
+        HttpSettings {
+            base_url: None,
+            metrics_address: None,
+            trusted_proxies: Vec::new(),
+            head_wait_s: 30,
+            body_wait_s: 60,
+        }
+    }
 }
 
 impl HttpSettings {
+    pub fn head_wait(&self) -> Duration {
+        Duration::from_secs(u64::from(self.head_wait_s))
+    }
+
+    pub fn body_wait(&self) -> Duration {
+        Duration::from_secs(u64::from(self.body_wait_s))
+    }
+
     pub fn is_https(&self) -> bool {
         self.base_url.as_deref().is_some_and(|url| url.starts_with("https://"))
     }
@@ -140,6 +166,31 @@ impl Default for LimitSettings {
     }
 }
 
+/// How the poster of the ledger is sized; see [`ledger::poster::Options`]. Each lane keeps a connection, in addition to
+/// `aside_connections` and to the pool of `database.connections_max`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PosterSettings {
+    pub lanes: usize,
+    pub round_max: usize,
+    pub queue_max: usize,
+    pub aside_connections: usize,
+}
+
+impl Default for PosterSettings {
+    fn default() -> PosterSettings {
+        let Options { lanes, round_max, queue_max, aside_connections } = Options::default();
+        PosterSettings { lanes, round_max, queue_max, aside_connections }
+    }
+}
+
+impl From<PosterSettings> for Options {
+    fn from(settings: PosterSettings) -> Options {
+        let PosterSettings { lanes, round_max, queue_max, aside_connections } = settings;
+        Options { lanes, round_max, queue_max, aside_connections }
+    }
+}
+
 /// What the command line says. Absent means: as configured.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -165,7 +216,7 @@ pub enum ConfigError {
     #[error("the configuration is not TOML: {0}")]
     NotToml(String),
     #[error(
-        "the configuration has an unknown table or key `{0}`; known tables are http, database, sessions, limits"
+        "the configuration has an unknown table or key `{0}`; known tables are http, database, sessions, limits, poster"
     )]
     UnknownTable(String),
     #[error("[{table}] of the configuration: {reason}")]
@@ -187,11 +238,47 @@ impl Config {
             database: take(&mut root, "database")?,
             sessions: take(&mut root, "sessions")?,
             limits: take(&mut root, "limits")?,
+            poster: take(&mut root, "poster")?,
             test_clock: sources.flags.test_clock,
         };
         match root.keys().next() {
             Some(unknown) => Err(ConfigError::UnknownTable(unknown.clone())),
-            None => Ok(config.with(sources.flags)),
+            None => {
+                config.check()?;
+                Ok(config.with(sources.flags))
+            }
+        }
+    }
+
+    /// What a number or an address may be, where its type allows more.
+    fn check(&self) -> Result<(), ConfigError> {
+        let PosterSettings { lanes, round_max, queue_max, aside_connections } = self.poster;
+        let database = &self.database;
+        let wide = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let ranges = [
+            ("poster", "lanes", lanes, 1..=64),
+            ("poster", "round_max", round_max, 1..=4_096),
+            ("poster", "queue_max", queue_max, round_max..=1_000_000),
+            ("poster", "aside_connections", aside_connections, 1..=64),
+            ("database", "connections_max", wide(database.connections_max), 1..=10_000),
+            ("limits", "body_bytes_max", self.limits.body_bytes_max, 1_024..=1_073_741_824),
+            ("limits", "batch_bytes_max", self.limits.batch_bytes_max, 1_024..=1_073_741_824),
+            ("limits", "password_hashes_at_once", self.limits.password_hashes_at_once, 1..=64),
+            ("http", "head_wait_s", wide(self.http.head_wait_s), 1..=3_600),
+            ("http", "body_wait_s", wide(self.http.body_wait_s), 1..=3_600),
+        ];
+        for (table, key, number, range) in ranges {
+            if !range.contains(&number) {
+                let (least, most) = range.into_inner();
+                return Err(bad(table, format!("`{key}` is {number}, which is not from {least} to {most}")));
+            }
+        }
+        let addresses =
+            [("url", &database.url), ("owner_url", &database.owner_url), ("read_url", &database.read_url)];
+        let empty = addresses.into_iter().find(|(_, url)| url.as_deref().is_some_and(is_blank));
+        match empty {
+            Some((key, _)) => Err(bad("database", format!("`{key}` is empty; leave it out to have none"))),
+            None => Ok(()),
         }
     }
 
@@ -201,6 +288,14 @@ impl Config {
         self.http.base_url = self.http.base_url.map(|url| url.trim_end_matches('/').to_owned());
         self
     }
+}
+
+fn bad(table: &str, reason: String) -> ConfigError {
+    ConfigError::BadTable { table: table.to_owned(), reason }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 fn read(named: Option<&Path>) -> Result<String, ConfigError> {
@@ -233,7 +328,7 @@ fn framework_options(text: &str, sources: &Sources) -> Result<LeptosOptions, Con
     let text = if text.contains(LEPTOS_HEADER) { text } else { &own };
     let bad = |reason: String| ConfigError::BadTable { table: "package.metadata.leptos".to_owned(), reason };
     let mut options = get_config_from_str(text).map_err(|error| bad(error.to_string()))?;
-    if let Some(text) = sources.environment.get("DAYBOOK_SITE_ADDR") {
+    if let Some(text) = sources.environment.get("DAYBOOK_SITE_ADDR").filter(|text| !is_blank(text)) {
         options.site_addr = text.parse().map_err(|_| ConfigError::BadVariable {
             name: "DAYBOOK_SITE_ADDR".to_owned(),
             reason: "is not an address such as 127.0.0.1:3000".to_owned(),
@@ -245,7 +340,8 @@ fn framework_options(text: &str, sources: &Sources) -> Result<LeptosOptions, Con
 
 /// Puts `DAYBOOK_<TABLE>_<KEY>` and the common names for database addresses over what the file says.
 fn apply_environment(root: &mut Table, environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-    for (name, text) in environment {
+    // An empty variable counts as not set, as scripts mean it that hand one on.
+    for (name, text) in environment.iter().filter(|(_, text)| !is_blank(text)) {
         let place = match name.as_str() {
             "DATABASE_URL" => Some(("database", "url".to_owned())),
             "DATABASE_OWNER_URL" => Some(("database", "owner_url".to_owned())),
@@ -295,7 +391,8 @@ mod tests {
     fn load(file: &str, environment: &[(&str, &str)], flags: Flags) -> Result<Config, ConfigError> {
         let folder = std::env::temp_dir().join(format!("daybook-config-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let name = format!("{:x}.toml", file.len() * 1_000 + environment.len());
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let name = format!("{}.toml", COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let path = folder.join(name);
         std::fs::write(&path, file).unwrap();
         let environment =
@@ -349,5 +446,42 @@ mod tests {
         assert!(refusal("[session]\nidle_s = 5\n", &[]).contains("`session`"));
         assert!(refusal("[package.metadata.leptos]\noutput-nam = \"x\"\n", &[]).contains("`output-nam`"));
         assert!(refusal("", &[("DAYBOOK_LIMITS_BODY", "5")]).contains("`body`"));
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_not_set_and_an_empty_setting_is_refused() {
+        let environment = [("DATABASE_URL", ""), ("DATABASE_OWNER_URL", " "), ("DAYBOOK_DATABASE_ROLE", "")];
+        let config = load("# private\n", &environment, Flags::default()).unwrap();
+        assert_eq!((config.database.url, config.database.owner_url), (None, None));
+        assert_eq!(config.database.role, "daybook_app");
+        let file = "[database]\nurl = \"postgres://a@b/c\"\n";
+        let config = load(file, &environment, Flags::default()).unwrap();
+        assert_eq!(config.database.url.as_deref(), Some("postgres://a@b/c"));
+        let refused = load("[database]\nread_url = \"\"\n", &[], Flags::default()).unwrap_err();
+        assert!(refused.to_string().contains("`read_url` is empty"), "{refused}");
+    }
+
+    #[test]
+    fn the_poster_is_sized_within_bounds_that_are_named() {
+        let config = load("[poster]\nlanes = 4\nround_max = 128\n", &[], Flags::default()).unwrap();
+        let options: Options = config.poster.into();
+        assert_eq!((options.lanes, options.round_max), (4, 128));
+        assert_eq!((options.queue_max, options.aside_connections), (8_192, 4));
+        let environment = [("DAYBOOK_POSTER_QUEUE_MAX", "300")];
+        assert_eq!(load("#\n", &environment, Flags::default()).unwrap().poster.queue_max, 300);
+        let cases = [
+            ("lanes = 0", "`lanes` is 0, which is not from 1 to 64"),
+            ("lanes = 65", "`lanes` is 65"),
+            ("lanes = -1", "poster"),
+            ("lanes = \"two\"", "poster"),
+            ("round_max = 0", "`round_max` is 0"),
+            ("round_max = 500\nqueue_max = 499", "`queue_max` is 499, which is not from 500 to 1000000"),
+            ("aside_connections = 0", "`aside_connections` is 0"),
+            ("lane = 2", "`lane`"),
+        ];
+        for (text, expected) in cases {
+            let refused = load(&format!("[poster]\n{text}\n"), &[], Flags::default()).unwrap_err();
+            assert!(refused.to_string().contains(expected), "{text}: {refused}");
+        }
     }
 }

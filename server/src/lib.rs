@@ -4,6 +4,7 @@
 //! what is asked, one verb of a room below, and the answer in the API's words.
 
 pub mod config;
+pub mod connections;
 pub mod http;
 pub mod security;
 pub mod serve;

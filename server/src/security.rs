@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::IntoResponse;
 use backoffice::access::ClientAddress;
 
+use crate::http::body;
 use crate::http::problem::{Name, Problem};
 use crate::session::cookie_name;
 use crate::state::AppState;
@@ -58,7 +59,13 @@ impl Default for RequestIds {
 pub async fn finish(State(state): State<AppState>, mut request: Request, next: Next) -> Response<Body> {
     let id = state.request_ids.next();
     request.extensions_mut().insert(RequestId(id.clone()));
+    // A download for people says in words of its own what went wrong.
+    let is_download = request.uri().path().ends_with("/history.csv");
     let mut response = next.run(request).await;
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    if is_error && !is_download && response.extensions().get::<Problem>().is_none() {
+        put_problem(&mut response);
+    }
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         if problem.name == Name::Internal {
             tracing::error!(request.id = %id, "a request was answered with an internal error");
@@ -73,6 +80,17 @@ pub async fn finish(State(state): State<AppState>, mut request: Request, next: N
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(NO_STORE);
     response
+}
+
+/// For an error that an extractor or the router made: it becomes a problem document like every other. Pages, and what
+/// readiness says in JSON of its own, stay.
+fn put_problem(response: &mut Response<Body>) {
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if kind.is_none_or(|kind| kind.starts_with(b"text/plain")) {
+        let problem = Problem::of_status(response.status());
+        *response.status_mut() = problem.name.status();
+        response.extensions_mut().insert(problem);
+    }
 }
 
 /// The nonce of one page, for its scripts and its policy.
@@ -98,12 +116,26 @@ pub async fn guard_pages(State(state): State<AppState>, mut request: Request, ne
     if request.uri().query().is_some_and(|query| query.contains("%00")) {
         return Problem::new(Name::InvalidRequest, "The address contains a NUL character.").into_response();
     }
+    let mut request = match whole(&state, request).await {
+        Ok(request) => request,
+        Err(problem) => return problem.into_response(),
+    };
     let Some(nonce) = new_nonce() else { return crate::http::problem::internal().into_response() };
     request.extensions_mut().insert(PageNonce(nonce.clone()));
     let mut response = next.run(request).await;
     mend_removed_cookie(response.headers_mut(), cookie_name(&state.config.http), is_https);
     put_page_headers(response.headers_mut(), &nonce, is_https);
     response
+}
+
+/// A form or a fetch is small; it is read whole before anybody works on it. What has no body to read passes.
+async fn whole(state: &AppState, request: Request) -> Result<Request, Problem> {
+    if request.method().is_safe() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = body::whole(body, state.config.limits.body_bytes_max, state.config.http.body_wait()).await?;
+    Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
 fn put_page_headers(headers: &mut HeaderMap, nonce: &str, is_https: bool) {

@@ -11,7 +11,6 @@ use axum::extract::State;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::serve::ListenerExt;
 use axum::{Router, http::header};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -19,17 +18,17 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::http::{self, pages, problem, v1};
 use crate::state::{AppState, machine_now};
-use crate::{security, session};
+use crate::{connections, security, session};
 
 /// How often ended sessions and old sign-in counters are deleted.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
+/// How often it is written down which API keys were used.
+const KEY_USES_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("cannot listen on {address} for metrics: {source}")]
     Metrics { address: SocketAddr, source: std::io::Error },
-    #[error("the server stopped: {0}")]
-    Stopped(#[from] std::io::Error),
 }
 
 /// All routes with all layers.
@@ -77,18 +76,16 @@ pub async fn run(
         None => None,
     };
     let sweeper = tokio::spawn(sweep(state.clone(), stopped.clone()));
-    let service = router(state).into_make_service_with_connect_info::<SocketAddr>();
-    let listener = listener.tap_io(|stream| {
-        // An answer is one small packet; waiting for more only delays it. A socket that is gone is noticed later.
-        let _ = stream.set_nodelay(true);
-    });
-    let served = axum::serve(listener, service).with_graceful_shutdown(shutdown).await;
+    let key_uses = tokio::spawn(record_key_uses(state.clone(), stopped.clone()));
+    let head_wait = state.config.http.head_wait();
+    connections::serve(listener, router(state), head_wait, shutdown).await;
     stop.send_replace(true);
     let _ = sweeper.await;
+    let _ = key_uses.await;
     if let Some(metrics) = metrics {
         let _ = metrics.await;
     }
-    Ok(served?)
+    Ok(())
 }
 
 async fn bind_metrics(address: SocketAddr) -> Result<TcpListener, ServeError> {
@@ -96,10 +93,9 @@ async fn bind_metrics(address: SocketAddr) -> Result<TcpListener, ServeError> {
 }
 
 async fn serve_metrics(listener: TcpListener, state: AppState, stopped: watch::Receiver<bool>) {
+    let head_wait = state.config.http.head_wait();
     let router = Router::new().route("/metrics", get(metrics)).with_state(state);
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(until(stopped)).await {
-        tracing::error!(error.message = %error, "metrics are no longer served");
-    }
+    connections::serve(listener, router, head_wait, until(stopped)).await;
 }
 
 async fn metrics(State(state): State<AppState>) -> impl IntoResponse {
@@ -124,6 +120,23 @@ async fn sweep(state: AppState, stopped: watch::Receiver<bool>) {
             Err(error) => {
                 tracing::warn!(error.message = %error, "ended sessions could not be deleted; the next sweep tries again");
             }
+        }
+    }
+}
+
+/// Every minute, and once more at the end.
+async fn record_key_uses(state: AppState, stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(KEY_USES_EVERY);
+    let end = until(stopped);
+    tokio::pin!(end);
+    let mut is_over = false;
+    while !is_over {
+        is_over = tokio::select! {
+            _ = ticks.tick() => false,
+            () = &mut end => true,
+        };
+        if let Err(error) = state.access.record_key_uses().await {
+            tracing::warn!(error.message = %error, "when API keys were used could not be written down; the next minute tries again");
         }
     }
 }

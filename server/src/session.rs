@@ -1,6 +1,7 @@
 //! Browser sessions: the web framework's session layer over the store in `backoffice::access`.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backoffice::access::session::SessionDigest;
@@ -17,6 +18,9 @@ use crate::state::machine_now;
 
 /// Tries to find an id that is not taken; with 128 random bits the first one is free.
 const ID_TRIES: usize = 3;
+
+/// How long a page waits to learn whose session it is.
+const LOAD_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Clone)]
 pub struct PgSessionStore {
@@ -88,8 +92,13 @@ impl SessionStore for PgSessionStore {
     }
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
-        let loaded =
-            self.access.load_session(&digest(id), machine_now()).await.map_err(|error| backend(&error))?;
+        let digest = digest(id);
+        let loading = self.access.load_session(&digest, machine_now());
+        // Every page begins here: one whose database is away should say so soon.
+        let loaded = tokio::time::timeout(LOAD_WAIT, loading)
+            .await
+            .unwrap_or(Err(AccessError::DatabaseUnavailable))
+            .map_err(|error| backend(&error))?;
         let Some(loaded) = loaded else { return Ok(None) };
         let expiry_date = OffsetDateTime::from_unix_timestamp(loaded.ends_at.timestamp())
             .map_err(|error| Error::Decode(error.to_string()))?;

@@ -14,6 +14,7 @@ use sqlx::PgPool;
 use crate::config::Config;
 use crate::http::assets::Site;
 use crate::http::metrics::Metrics;
+use crate::http::v1::RecentHolds;
 use crate::security::RequestIds;
 
 #[derive(Clone)]
@@ -29,6 +30,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub request_ids: RequestIds,
     pub site: Site,
+    pub recent_holds: RecentHolds,
 }
 
 impl AppState {
@@ -47,6 +49,7 @@ impl AppState {
             metrics: Metrics::default(),
             request_ids: RequestIds::new(),
             site,
+            recent_holds: RecentHolds::default(),
         }))
     }
 

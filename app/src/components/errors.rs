@@ -105,7 +105,12 @@ pub fn summary(problems: &[(Field, Reason)], prefix: &'static str) -> AnyView {
 
 /// The summary with a sentence that belongs to no single field.
 pub fn summary_sentence(error: &AppError) -> AnyView {
-    let (_, text) = sentence(error);
+    let (heading, text) = sentence(error);
+    let text = match error {
+        // Here the heading says what the problem is, and the sentence only what to do.
+        AppError::DatabaseUnavailable | AppError::Internal => format!("{heading}. {text}"),
+        _ => text.to_owned(),
+    };
     summary_box(view! { <p>{text}</p> }.into_any())
 }
 

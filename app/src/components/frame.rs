@@ -20,8 +20,30 @@ pub enum Tab {
     Accounts,
 }
 
+/// Who looks at a page, as far as it is known.
+#[derive(Clone, Copy)]
+pub enum Person<'a> {
+    Known(&'a User),
+    Nobody,
+    /// It could not be looked up; the page offers neither to sign in nor to sign out.
+    Unknown,
+}
+
+impl<'a> Person<'a> {
+    pub fn of(user: Option<&'a User>) -> Person<'a> {
+        user.map_or(Person::Nobody, Person::Known)
+    }
+
+    fn known(self) -> Option<&'a User> {
+        match self {
+            Person::Known(user) => Some(user),
+            Person::Nobody | Person::Unknown => None,
+        }
+    }
+}
+
 /// The whole body of the document.
-pub fn frame(visit: &Visit, user: Option<&User>, shown: Shown) -> AnyView {
+pub fn frame(visit: &Visit, looking: Person<'_>, shown: Shown) -> AnyView {
     let Shown { title, tab, place, body, .. } = shown;
     let title = format!("{title} · Daybook");
     let rehearsal = visit.instance.test_clock.then(|| {
@@ -33,8 +55,8 @@ pub fn frame(visit: &Visit, user: Option<&User>, shown: Shown) -> AnyView {
         {rehearsal}
         <header class="top">
             <a class="brand" href="/">"Daybook"</a>
-            {user.map(|user| main_nav(user, tab, place))}
-            {person(visit, user)}
+            {looking.known().map(|user| main_nav(user, tab, place))}
+            {person(visit, looking)}
         </header>
         <main id="main" tabindex="-1">
             {account_nav(tab, place)}
@@ -82,9 +104,9 @@ fn account_nav(tab: Tab, place: Option<Place>) -> Option<AnyView> {
     )
 }
 
-fn person(visit: &Visit, user: Option<&User>) -> AnyView {
-    match user {
-        Some(user) => {
+fn person(visit: &Visit, looking: Person<'_>) -> AnyView {
+    match looking {
+        Person::Known(user) => {
             let role = (user.role != Role::Customer)
                 .then(|| view! { <span class="role">{user.role.as_str()}</span> });
             view! {
@@ -96,7 +118,8 @@ fn person(visit: &Visit, user: Option<&User>) -> AnyView {
             }
             .into_any()
         }
-        None => {
+        Person::Unknown => ().into_any(),
+        Person::Nobody => {
             let path = visit.path_and_query();
             let is_there = path == "/login" || path.starts_with("/login?");
             (!is_there)

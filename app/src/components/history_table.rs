@@ -25,6 +25,8 @@ pub enum Foot {
 
 /// Rows and what is needed to show them.
 pub struct Rows<'a> {
+    /// What fell due but is not written yet; it stands above the entries.
+    pub pending: &'a [Entry],
     pub entries: &'a [Entry],
     pub names: &'a GrantNames,
     pub place: Place,
@@ -45,10 +47,12 @@ pub fn history_table(rows: &Rows, caption: String, foot: Foot) -> AnyView {
         Foot::None | Foot::Ask(_) => None,
     };
     let widths = Widths {
-        amount: most_places(rows.entries.iter().map(|entry| entry.amount).chain(total)),
-        balance: most_places(rows.entries.iter().filter_map(balance_after)),
+        amount: most_places(shown(rows).map(|entry| entry.amount).chain(total)),
+        balance: most_places(shown(rows).filter_map(balance_after)),
     };
-    let body: Vec<AnyView> = rows.entries.iter().map(|entry| row(rows, entry, widths)).collect();
+    let pending = rows.pending.iter().map(|entry| row(rows, entry, Standing::Due, widths));
+    let written = rows.entries.iter().map(|entry| row(rows, entry, Standing::Written, widths));
+    let body: Vec<AnyView> = pending.chain(written).collect();
     let label = caption.clone();
     // The roles keep it a table for assistive technology where the stylesheet lays narrow rows out as slips.
     view! {
@@ -74,19 +78,31 @@ pub fn history_table(rows: &Rows, caption: String, foot: Foot) -> AnyView {
     .into_any()
 }
 
+/// Whether a row stands in the journal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Written,
+    /// It fell due; the next entry or the sweep writes it. Until then it has no page of its own.
+    Due,
+}
+
+fn shown<'a>(rows: &'a Rows) -> impl Iterator<Item = &'a Entry> {
+    rows.pending.iter().chain(rows.entries)
+}
+
 /// `None` only beyond what any balance can hold.
 fn balance_after(entry: &Entry) -> Option<Credits> {
     entry.available_after.plus(entry.held_after).ok()
 }
 
-fn row(rows: &Rows, entry: &Entry, widths: Widths) -> AnyView {
+fn row(rows: &Rows, entry: &Entry, standing: Standing, widths: Widths) -> AnyView {
     let at = Local::of(entry.effective_at, rows.zone);
     let balance = balance_after(entry).unwrap_or_default();
     let class = |credits, most| number_class(credits, most);
     view! {
-        <tr role="row">
+        <tr role="row" data-testid=(standing == Standing::Due).then_some("pending")>
             <td role="cell"><time datetime=at.utc>{at.day}" "<span>{at.time}</span></time></td>
-            <td role="cell"><a href=rows.place.entry(entry.seq, rows.query)>{words::title(entry)}</a>{what(entry)}</td>
+            <td role="cell">{title(rows, entry, standing)}{what(entry)}</td>
             <td role="cell" class="ref">{entry.call.request_ref.clone()}</td>
             <td role="cell">{grants(rows, entry)}</td>
             <td role="cell">{words::effect(entry)}</td>
@@ -95,6 +111,18 @@ fn row(rows: &Rows, entry: &Entry, widths: Widths) -> AnyView {
         </tr>
     }
     .into_any()
+}
+
+fn title(rows: &Rows, entry: &Entry, standing: Standing) -> AnyView {
+    match standing {
+        Standing::Written => {
+            view! { <a href=rows.place.entry(entry.seq, rows.query)>{words::title(entry)}</a> }.into_any()
+        }
+        Standing::Due => {
+            view! { <span>{words::title(entry)}</span><small>"in effect, not yet written down"</small> }
+                .into_any()
+        }
+    }
 }
 
 fn sign(amount: Credits) -> Option<&'static str> {
@@ -183,6 +211,7 @@ mod tests {
     fn c15_a_small_charge_shows_its_own_digits_in_the_history() {
         let entries = [entry(3, "-0.0768")];
         let rows = Rows {
+            pending: &[],
             entries: &entries,
             names: &GrantNames::default(),
             place: Place { account: entries[0].account, naming: Naming::Implied },
@@ -197,5 +226,22 @@ mod tests {
             html.contains("<tbody role=\"rowgroup\"><tr role=\"row\">") && !html.contains(" style="),
             "{html}"
         );
+    }
+
+    #[test]
+    fn c21_what_is_due_stands_above_the_entries_without_a_link() {
+        let (entries, pending) = ([entry(3, "-0.5")], [entry(4, "-7")]);
+        let rows = Rows {
+            pending: &pending,
+            entries: &entries,
+            names: &GrantNames::default(),
+            place: Place { account: entries[0].account, naming: Naming::Implied },
+            query: &HistoryQuery::default(),
+            zone: Tz::UTC,
+        };
+        let html = Owner::new().with(|| history_table(&rows, "History".to_owned(), Foot::None).to_html());
+        let (due, rest) = html.split_once("not yet written down").unwrap();
+        assert!(due.contains("data-testid=\"pending\"") && !due.contains("/history/"), "{html}");
+        assert!(rest.contains("/history/3") && !rest.contains("data-testid"), "{html}");
     }
 }

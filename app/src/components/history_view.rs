@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use backoffice::access::{User, rights};
 use chrono_tz::Tz;
+use ledger::History;
 use ledger::service::{AccountView, Page, PageRequest};
 use leptos::prelude::*;
 
@@ -67,17 +68,17 @@ async fn list(
     let query = &parsed.query;
     let asked = query.entry_query(zone);
     let request = PageRequest { cursor: query.cursor.clone(), limit: ROWS };
-    let page = visit.ledger.entries(account.id, &asked, &request).await?;
-    if page.rows.is_empty() {
+    let History { pending, page } = visit.ledger.history(account.id, &asked, &request).await?;
+    if page.rows.is_empty() && pending.is_empty() {
         return Ok(empty(query, place));
     }
     let foot = if query.is_cheap_to_sum() || query.sum {
-        Foot::Totals(visit.ledger.entry_totals(account.id, &asked).await?)
+        Foot::Totals(visit.ledger.history_totals(account.id, &asked).await?)
     } else {
         Foot::Ask(place.history(&query.summed()))
     };
-    let names = GrantNames::of(&visit.ledger, account.id, &page.rows).await?;
-    let rows = Rows { entries: &page.rows, names: &names, place, query, zone };
+    let names = GrantNames::of(&visit.ledger, account.id, pending.iter().chain(&page.rows)).await?;
+    let rows = Rows { pending: &pending, entries: &page.rows, names: &names, place, query, zone };
     let caption = format!("Entries, newest first. Times in {}.", zone.name());
     let table = history_table(&rows, caption, foot);
     Ok(view! {

@@ -3,6 +3,7 @@
 use backoffice::access::User;
 use chrono::{DateTime, Days, Utc};
 use chrono_tz::Tz;
+use ledger::History;
 use ledger::account::AccountStatus;
 use ledger::hold::{HoldStatus, HoldView};
 use ledger::service::{AccountView, BalanceView, EntryQuery, Page, PageRequest};
@@ -28,6 +29,7 @@ const DAYS: u64 = 30;
 const HOLDS: u32 = 5;
 /// Recent entries that are shown.
 const RECENT: u32 = 10;
+const RECENT_ROWS: usize = 10;
 
 pub async fn overview_view(visit: Visit, user: User, place: Place) -> Result<Shown, AppError> {
     let account = readable_account(&visit, &user, place).await?;
@@ -85,15 +87,16 @@ async fn recent(
     query: &HistoryQuery,
     zone: Tz,
 ) -> Result<AnyView, AppError> {
-    let page = visit
-        .ledger
-        .entries(account.id, &EntryQuery::default(), &PageRequest { cursor: None, limit: RECENT })
-        .await?;
-    if page.rows.is_empty() {
+    let latest = PageRequest { cursor: None, limit: RECENT };
+    let History { mut pending, mut page } =
+        visit.ledger.history(account.id, &EntryQuery::default(), &latest).await?;
+    pending.truncate(RECENT_ROWS);
+    page.rows.truncate(RECENT_ROWS - pending.len());
+    if page.rows.is_empty() && pending.is_empty() {
         return Ok(view! { <p class="none">"Nothing has happened yet."</p> }.into_any());
     }
-    let names = GrantNames::of(&visit.ledger, account.id, &page.rows).await?;
-    let rows = Rows { entries: &page.rows, names: &names, place, query, zone };
+    let names = GrantNames::of(&visit.ledger, account.id, pending.iter().chain(&page.rows)).await?;
+    let rows = Rows { pending: &pending, entries: &page.rows, names: &names, place, query, zone };
     Ok(history_table(&rows, format!("The latest entries. Times in {}.", zone.name()), Foot::None))
 }
 

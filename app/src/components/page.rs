@@ -4,10 +4,13 @@ use backoffice::access::User;
 use leptos::prelude::*;
 
 use super::errors::{error_view, sentence};
-use super::frame::{Tab, frame};
+use super::frame::{Person, Tab, frame};
 use crate::error::AppError;
 use crate::history::place::Place;
 use crate::session::{Visit, login_path};
+
+/// When to look again while the database is away.
+const RETRY_AFTER_S: u32 = 5;
 
 /// A page that is ready to be shown.
 pub struct Shown {
@@ -37,25 +40,25 @@ where
                 visit.redirect(&login_path(&visit.path_and_query()));
                 return error_view(&AppError::SignedOut, None);
             }
-            Err(error) => return failed(&visit, None, &error),
+            Err(error) => return failed(&visit, Person::Unknown, &error),
         };
         match Box::pin(load(visit.clone(), user.clone())).await {
             Ok(shown) => {
                 if let Some(status) = shown.status {
                     visit.set_status(status);
                 }
-                frame(&visit, Some(&user), shown)
+                frame(&visit, Person::Known(&user), shown)
             }
-            Err(error) => failed(&visit, Some(&user), &error),
+            Err(error) => failed(&visit, Person::Known(&user), &error),
         }
     };
     Suspend::new(Box::pin(shown)).into_any()
 }
 
-/// A page that has no need to know who asks, but shows it.
+/// A page that has no need to know who asks, but shows it. It stands even while nobody can be looked up, and is told so.
 pub fn for_anyone<Load, Loading>(load: Load) -> AnyView
 where
-    Load: FnOnce(Visit, Option<User>) -> Loading + Send + 'static,
+    Load: FnOnce(Visit, Result<Option<User>, AppError>) -> Loading + Send + 'static,
     Loading: Future<Output = Result<Shown, AppError>> + Send + 'static,
 {
     let visit = match Visit::begin() {
@@ -63,24 +66,30 @@ where
         Err(error) => return bare(&error),
     };
     let shown = async move {
-        // A page for anyone stands even while nobody can be looked up.
-        let user = visit.user().await.unwrap_or_default();
+        let user = visit.user().await;
+        let looking = match &user {
+            Ok(user) => Person::of(user.as_ref()),
+            Err(_) => Person::Unknown,
+        };
         match Box::pin(load(visit.clone(), user.clone())).await {
             Ok(shown) => {
                 if let Some(status) = shown.status {
                     visit.set_status(status);
                 }
-                frame(&visit, user.as_ref(), shown)
+                frame(&visit, looking, shown)
             }
-            Err(error) => failed(&visit, user.as_ref(), &error),
+            Err(error) => failed(&visit, looking, &error),
         }
     };
     Suspend::new(Box::pin(shown)).into_any()
 }
 
 /// The page that stands for one that could not be shown, with the status of its error.
-fn failed(visit: &Visit, user: Option<&User>, error: &AppError) -> AnyView {
+fn failed(visit: &Visit, looking: Person<'_>, error: &AppError) -> AnyView {
     visit.set_status(error.status());
+    if *error == AppError::DatabaseUnavailable {
+        visit.set_retry_after(RETRY_AFTER_S);
+    }
     let again =
         matches!(error, AppError::DatabaseUnavailable | AppError::Internal).then(|| visit.path_and_query());
     let (title, _) = sentence(error);
@@ -91,7 +100,7 @@ fn failed(visit: &Visit, user: Option<&User>, error: &AppError) -> AnyView {
         status: None,
         body: error_view(error, again),
     };
-    frame(visit, user, shown)
+    frame(visit, looking, shown)
 }
 
 /// Without a visit there is no frame either.

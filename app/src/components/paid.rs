@@ -42,9 +42,13 @@ pub struct GrantNames {
 
 impl GrantNames {
     /// Finds the names of the grants that these entries touch.
-    pub async fn of(ledger: &Ledger, account: AccountId, entries: &[Entry]) -> Result<GrantNames, AppError> {
+    pub async fn of(
+        ledger: &Ledger,
+        account: AccountId,
+        entries: impl IntoIterator<Item = &Entry>,
+    ) -> Result<GrantNames, AppError> {
         let mut wanted: BTreeSet<GrantId> =
-            entries.iter().flat_map(paid_from).filter_map(|(grant, _)| grant).collect();
+            entries.into_iter().flat_map(paid_from).filter_map(|(grant, _)| grant).collect();
         let mut names = GrantNames::default();
         let mut request = PageRequest { cursor: None, limit: 200 };
         for _ in 0..NAME_PAGES {

@@ -2,11 +2,13 @@
 //!
 //! RFC 4180 to the letter: CRLF, the same number of cells in every record, quotes where they are needed. Text
 //! that a spreadsheet could run as a formula gets an apostrophe in front; numbers and times come from typed
-//! values and are never touched. The last record has the number of rows and the sums, so that a cut file shows.
+//! values and are never touched. What fell due but is not written yet comes first, without a number, so that the
+//! file says what the balance says. The last record has the number of rows and the sums, so that a cut file shows.
 
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use backoffice::access::{User, rights};
@@ -15,8 +17,8 @@ use chrono_tz::Tz;
 use futures_util::stream::{self, StreamExt};
 use ledger::entry::Entry;
 use ledger::ids::AccountId;
-use ledger::service::{EntryQuery, PageRequest};
-use ledger::{Credits, Ledger};
+use ledger::service::{EntryQuery, Page, PageRequest};
+use ledger::{Credits, History, Ledger};
 use tower_sessions::Session;
 
 use super::place::{Naming, Place};
@@ -60,11 +62,12 @@ pub async fn history_csv(Extension(context): Extension<AppContext>, session: Ses
 pub async fn account_history_csv(
     Extension(context): Extension<AppContext>,
     session: Session,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Response {
     let place = |_: &User| {
-        id.parse().map(|account| Place { account, naming: Naming::Path }).map_err(|_| AppError::NotFound)
+        let account = id.as_ref().ok().and_then(|Path(id)| id.parse().ok());
+        account.map(|account| Place { account, naming: Naming::Path }).ok_or(AppError::NotFound)
     };
     answer(&context, &session, &uri, place).await
 }
@@ -152,18 +155,29 @@ struct Export {
 impl Export {
     async fn next(&mut self) -> Result<Option<Vec<u8>>, AppError> {
         match std::mem::replace(&mut self.step, Step::Done) {
+            Step::Rows(None) => {
+                let first = PageRequest { cursor: None, limit: ROWS };
+                let History { pending, page } =
+                    self.ledger.history(self.account, &self.query, &first).await?;
+                self.add_up(&pending)?;
+                let mut text = records(pending.iter().map(|entry| pending_row(entry, self.zone)))?;
+                text.extend(self.page(page)?);
+                Ok(Some(text))
+            }
             Step::Rows(cursor) => {
-                let page = self
-                    .ledger
-                    .entries(self.account, &self.query, &PageRequest { cursor, limit: ROWS })
-                    .await?;
-                self.step = page.next.map_or(Step::Foot, |cursor| Step::Rows(Some(cursor)));
-                self.add_up(&page.rows)?;
-                records(page.rows.iter().map(|entry| row(entry, self.zone))).map(Some)
+                let request = PageRequest { cursor, limit: ROWS };
+                let page = self.ledger.entries(self.account, &self.query, &request).await?;
+                self.page(page).map(Some)
             }
             Step::Foot => records([foot(self.count, self.amount, self.moved)]).map(Some),
             Step::Done => Ok(None),
         }
+    }
+
+    fn page(&mut self, page: Page<Entry>) -> Result<Vec<u8>, AppError> {
+        self.step = page.next.map_or(Step::Foot, |cursor| Step::Rows(Some(cursor)));
+        self.add_up(&page.rows)?;
+        records(page.rows.iter().map(|entry| row(entry, self.zone)))
     }
 
     fn add_up(&mut self, rows: &[Entry]) -> Result<(), AppError> {
@@ -210,6 +224,14 @@ fn row(entry: &Entry, zone: Tz) -> [String; 19] {
         entry.reverses.map(|seq| seq.to_string()).unwrap_or_default(),
         word(&entry.words.reason),
     ]
+}
+
+/// What fell due but is not written yet has no number and was recorded at no time; these cells stay empty.
+fn pending_row(entry: &Entry, zone: Tz) -> [String; 19] {
+    let mut cells = row(entry, zone);
+    cells[0].clear();
+    cells[4].clear();
+    cells
 }
 
 fn foot(count: i64, amount: Credits, moved: Credits) -> [String; 19] {

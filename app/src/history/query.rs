@@ -150,9 +150,12 @@ impl HistoryQuery {
         HistoryQuery { sum: true, ..self.clone() }
     }
 
-    /// A cursor is kept: it names an entry, and an entry has no zone.
+    /// A cursor is kept, since it names an entry and an entry has no zone; but for a filter of days, which are other
+    /// days in another zone.
     pub fn in_zone(&self, zone: ZoneChoice) -> HistoryQuery {
-        HistoryQuery { zone, ..self.clone() }
+        let has_days = self.from.is_some() || self.to.is_some();
+        let cursor = self.cursor.clone().filter(|_| !has_days);
+        HistoryQuery { zone, cursor, ..self.clone() }
     }
 
     pub fn only_zone(&self) -> HistoryQuery {
@@ -350,6 +353,13 @@ mod tests {
         let query = parse("from=2026-10-25&to=2026-10-25").query.entry_query(Tz::Europe__Berlin);
         assert_eq!(query.from, Some("2026-10-24T22:00:00Z".parse().unwrap()));
         assert_eq!(query.to, Some("2026-10-25T23:00:00Z".parse().unwrap()));
+    }
+
+    #[test]
+    fn another_zone_keeps_the_page_unless_it_changes_the_days() {
+        let moved = |text: &str| parse(text).query.in_zone(ZoneChoice::Utc).render();
+        assert_eq!(moved("kind=CONSUME&cursor=c1"), "kind=CONSUME&tz=utc&cursor=c1");
+        assert_eq!(moved("from=2026-11-01&cursor=c1"), "from=2026-11-01&tz=utc");
     }
 
     #[test]

@@ -7,16 +7,23 @@ use crate::components::errors::{beside, fault_of, summary, summary_sentence};
 use crate::components::frame::Tab;
 use crate::components::page::{Shown, for_anyone};
 use crate::error::{AppError, Field};
-use crate::session::{FormState, Visit, local_path};
+use crate::session::{FormState, UNAVAILABLE, Visit, local_path};
 
 #[component]
 pub fn LoginPage() -> impl IntoView {
     for_anyone(|visit, user| async move {
         let next = next_of(&visit);
-        if user.is_some() {
-            visit.redirect(&next);
-        }
-        let failed = visit.take_form().await;
+        let failed = match user {
+            // Whatever was kept cannot be read either.
+            Err(error) => Some(FormState { error, email: String::new() }),
+            Ok(user) => {
+                if user.is_some() {
+                    visit.redirect(&next);
+                }
+                let state = visit.take_form().await;
+                state.or_else(|| is_unavailable(&visit).then(FormState::unavailable))
+            }
+        };
         let status = failed.as_ref().map(|_| StatusCode::OK);
         let title = if failed.is_some() { "Error: Sign in" } else { "Sign in" };
         Ok(Shown { title: title.to_owned(), tab: Tab::None, place: None, status, body: form(failed, next) })
@@ -27,6 +34,11 @@ fn next_of(visit: &Visit) -> String {
     let next = form_urlencoded::parse(visit.query().as_bytes())
         .find_map(|(name, value)| (name == "next").then(|| value.into_owned()));
     local_path(&next.unwrap_or_default()).to_owned()
+}
+
+/// A try that failed because the database was away could be noted nowhere but in the address.
+fn is_unavailable(visit: &Visit) -> bool {
+    form_urlencoded::parse(visit.query().as_bytes()).any(|(name, _)| name == UNAVAILABLE)
 }
 
 /// The form; after a failed try with what was wrong and the e-mail as it was typed.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -110,6 +111,8 @@ pub struct ApiKey {
     pub created_at: DateTime<Utc>,
     pub expires_at: Option<DateTime<Utc>>,
     pub revoked_at: Option<DateTime<Utc>>,
+    /// To the minute; what was used since the last note is not in it yet.
+    pub last_used_at: Option<DateTime<Utc>>,
 }
 
 #[derive(Clone, Debug)]
@@ -215,6 +218,7 @@ impl Access {
             created_at: now,
             expires_at: new.expires_at,
             revoked_at: None,
+            last_used_at: None,
         };
         repo::insert_key(&self.pool, &key, &digest(&secret)).await?;
         let bearer = format!("{PREFIX}{}_{secret}{}", key.id, checksum(&key.id, &secret));
@@ -243,7 +247,22 @@ impl Access {
         };
         let is_right = bool::from(known.secret_digest.ct_eq(&digest(secret)));
         let is_valid_now = known.proof.expires_at.is_none_or(|end| now < end);
-        if is_right && is_valid_now { Ok(Arc::clone(&known.proof)) } else { Err(KeyError::Bad) }
+        if !is_right || !is_valid_now {
+            return Err(KeyError::Bad);
+        }
+        known.used.see(now);
+        Ok(Arc::clone(&known.proof))
+    }
+
+    /// Writes down which keys were used since the last time, one statement for all; how many. The caller does it about
+    /// once a minute, so that no request waits for it.
+    pub async fn record_key_uses(&self) -> Result<usize, AccessError> {
+        let uses = self.keys.fresh_uses();
+        if !uses.is_empty() {
+            repo::record_key_uses(&self.pool, &uses).await?;
+            self.keys.note_recorded(&uses);
+        }
+        Ok(uses.len())
     }
 
     /// One reader at a time: when a key's second is over, its other callers wait for the first one's answer.
@@ -262,7 +281,9 @@ impl Access {
             scopes: stored.scopes.into_iter().collect(),
             expires_at: stored.expires_at,
         };
-        let known = Arc::new(Known { secret_digest: stored.secret_digest, proof: Arc::new(proof), read_at });
+        let used = self.keys.used(id);
+        let known =
+            Arc::new(Known { secret_digest: stored.secret_digest, proof: Arc::new(proof), read_at, used });
         self.keys.put(id, Arc::clone(&known));
         Ok(Some(known))
     }
@@ -272,12 +293,34 @@ struct Known {
     secret_digest: [u8; 32],
     proof: Arc<ApiKeyProof>,
     read_at: Instant,
+    used: Arc<LastUse>,
+}
+
+/// When a key was last used, in milliseconds since 1970, and what of that is written down; 0 for never.
+#[derive(Default)]
+struct LastUse {
+    seen_ms: AtomicI64,
+    recorded_ms: AtomicI64,
+}
+
+impl LastUse {
+    fn see(&self, now: DateTime<Utc>) {
+        self.seen_ms.fetch_max(now.timestamp_millis(), Ordering::Relaxed);
+    }
+
+    fn fresh(&self) -> Option<DateTime<Utc>> {
+        let seen_ms = self.seen_ms.load(Ordering::Relaxed);
+        let is_fresh = seen_ms > self.recorded_ms.load(Ordering::Relaxed);
+        is_fresh.then(|| DateTime::from_timestamp_millis(seen_ms)).flatten()
+    }
 }
 
 /// Keys that were read within [`KNOWN_FOR`]. Holds only keys that exist, so it cannot be flooded.
 #[derive(Default)]
 pub(super) struct KeyCache {
     known: RwLock<HashMap<String, Arc<Known>>>,
+    /// Outlives [`KNOWN_FOR`]: by id, of keys that exist.
+    uses: RwLock<HashMap<String, Arc<LastUse>>>,
     reading: Mutex<()>,
 }
 
@@ -291,6 +334,25 @@ impl KeyCache {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, known| known.read_at.elapsed() < KNOWN_FOR);
         known.insert(id.to_owned(), key);
+    }
+
+    fn used(&self, id: &str) -> Arc<LastUse> {
+        let mut uses = self.uses.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(uses.entry(id.to_owned()).or_default())
+    }
+
+    fn fresh_uses(&self) -> Vec<(String, DateTime<Utc>)> {
+        let uses = self.uses.read().unwrap_or_else(PoisonError::into_inner);
+        uses.iter().filter_map(|(id, used)| Some((id.clone(), used.fresh()?))).collect()
+    }
+
+    fn note_recorded(&self, recorded: &[(String, DateTime<Utc>)]) {
+        let uses = self.uses.read().unwrap_or_else(PoisonError::into_inner);
+        for (id, at) in recorded {
+            if let Some(used) = uses.get(id) {
+                used.recorded_ms.fetch_max(at.timestamp_millis(), Ordering::Relaxed);
+            }
+        }
     }
 
     pub(super) fn forget_all(&self) {

@@ -179,6 +179,12 @@ fn matches(password: &str, stored: &str) -> bool {
     argon2.verify_password(password.as_bytes(), &stored).is_ok()
 }
 
+/// Whether a stored hash was made with another cost than today's.
+pub(super) fn needs_rehash(stored: &str) -> bool {
+    let (memory_kib, passes, lanes) = COST;
+    !stored.starts_with(&format!("$argon2id$v=19$m={memory_kib},t={passes},p={lanes}$"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -134,6 +134,19 @@ pub(super) async fn update_password(pool: &PgPool, id: UserId, hash: &str) -> Re
     Ok(())
 }
 
+/// Leaves a password alone that was changed meanwhile.
+pub(super) async fn replace_password_hash(
+    pool: &PgPool,
+    id: UserId,
+    old: &str,
+    new: &str,
+) -> Result<(), AccessError> {
+    sqlx::query!("update users set password_hash = $3 where id = $1 and password_hash = $2", id.0, old, new)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
 pub(super) async fn set_disabled(
     pool: &PgPool,
     id: UserId,
@@ -165,7 +178,7 @@ pub(super) async fn insert_key(pool: &PgPool, key: &ApiKey, secret_digest: &[u8]
 
 pub(super) async fn keys(pool: &PgPool, owner: Option<UserId>) -> Result<Vec<ApiKey>, AccessError> {
     let rows = sqlx::query!(
-        "select id, name, owner_id, scopes, created_at, expires_at, revoked_at from api_keys
+        "select id, name, owner_id, scopes, created_at, expires_at, revoked_at, last_used_at from api_keys
          where $1::uuid is null or owner_id = $1 order by created_at desc, id",
         owner.map(|owner| owner.0),
     )
@@ -181,6 +194,7 @@ pub(super) async fn keys(pool: &PgPool, owner: Option<UserId>) -> Result<Vec<Api
                 created_at: row.created_at,
                 expires_at: row.expires_at,
                 revoked_at: row.revoked_at,
+                last_used_at: row.last_used_at,
             })
         })
         .collect()
@@ -192,6 +206,23 @@ pub(super) async fn revoke_key(pool: &PgPool, id: &str, now: DateTime<Utc>) -> R
             .execute(pool)
             .await?;
     Ok(revoked.rows_affected() > 0)
+}
+
+/// Writes when keys were last used; an earlier instant of another instance does not undo a later one.
+pub(super) async fn record_key_uses(
+    pool: &PgPool,
+    uses: &[(String, DateTime<Utc>)],
+) -> Result<(), AccessError> {
+    let (ids, used_at): (Vec<String>, Vec<DateTime<Utc>>) = uses.iter().cloned().unzip();
+    sqlx::query!(
+        "update api_keys set last_used_at = uses.at from unnest($1::text[], $2::timestamptz[]) as uses (id, at)
+         where api_keys.id = uses.id and (last_used_at is null or last_used_at < uses.at)",
+        &ids,
+        &used_at,
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
 }
 
 /// Neither revoked nor of a disabled owner. Whether it has expired is asked at each use.
@@ -228,9 +259,9 @@ pub(super) async fn valid_key(pool: &PgPool, id: &str) -> Result<Option<StoredKe
 pub(super) async fn count_tries<E>(
     pool: &PgPool,
     subjects: &[Subject],
-    change: impl Fn(Count) -> Result<Count, E>,
+    change: impl Fn(&Subject, Count) -> Result<Count, E>,
 ) -> Result<Result<(), E>, AccessError> {
-    let mut sorted: Vec<Vec<u8>> = subjects.iter().map(|subject| subject.to_vec()).collect();
+    let mut sorted: Vec<Vec<u8>> = subjects.iter().map(|subject| subject.digest.to_vec()).collect();
     sorted.sort_unstable();
     let mut tx = pool.begin().await?;
     sqlx::query!(
@@ -250,7 +281,9 @@ pub(super) async fn count_tries<E>(
     for row in rows {
         let stored =
             Count { failures: row.failures, failed_at: row.failed_at, blocked_until: row.blocked_until };
-        let count = match change(stored) {
+        let named = subjects.iter().find(|subject| subject.digest.as_slice() == row.subject.as_slice());
+        let Some(subject) = named else { continue };
+        let count = match change(subject, stored) {
             Ok(count) => count,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -269,7 +302,7 @@ pub(super) async fn count_tries<E>(
 }
 
 pub(super) async fn forget_tries(pool: &PgPool, subject: &Subject) -> Result<(), AccessError> {
-    sqlx::query!("delete from sign_in_throttles where subject = $1", subject.as_slice())
+    sqlx::query!("delete from sign_in_throttles where subject = $1", subject.digest.as_slice())
         .execute(pool)
         .await?;
     Ok(())

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use chrono::{DateTime, Utc};
 
-use super::password::{BYTES_MAX, TooManyWaiting};
+use super::password::{BYTES_MAX, TooManyWaiting, needs_rehash};
 use super::user::normalised_email;
 use super::{Access, AccessError, User, repo, throttle};
 
@@ -36,7 +36,7 @@ impl Access {
             .ok_or(SignInError::WrongCredentials)?;
         let account = throttle::account_subject(&email);
         let subjects: Vec<_> = address.map(throttle::address_subject).into_iter().chain([account]).collect();
-        repo::count_tries(&self.pool, &subjects, |count| throttle::counted(count, now))
+        repo::count_tries(&self.pool, &subjects, |subject, count| subject.counted(count, now))
             .await?
             .map_err(|retry_after_s| SignInError::Throttled { retry_after_s })?;
 
@@ -44,14 +44,29 @@ impl Access {
         let (user, stored) = found.map_or((None, None), |(user, hash)| (Some(user), Some(hash)));
         let is_right = self
             .hasher
-            .verify(password.to_owned(), stored)
+            .verify(password.to_owned(), stored.clone())
             .await
             .map_err(|TooManyWaiting| SignInError::Throttled { retry_after_s: BUSY_RETRY_AFTER_S })?;
         let user = user.filter(|user| is_right && !user.disabled).ok_or(SignInError::WrongCredentials)?;
 
+        self.strengthen(&user, password, stored).await?;
         repo::forget_tries(&self.pool, &account).await?;
         let others = &subjects[..subjects.len() - 1];
-        repo::count_tries(&self.pool, others, |count| Ok::<_, u32>(throttle::uncounted(count))).await?.ok();
+        repo::count_tries(&self.pool, others, |subject, count| Ok::<_, u32>(subject.uncounted(count)))
+            .await?
+            .ok();
         Ok(user)
+    }
+
+    /// Only a sign-in knows the password, so this is when a hash of an older cost becomes one of today's.
+    async fn strengthen(
+        &self,
+        user: &User,
+        password: &str,
+        stored: Option<String>,
+    ) -> Result<(), AccessError> {
+        let Some(weak) = stored.filter(|stored| needs_rehash(stored)) else { return Ok(()) };
+        let strong = self.hasher.hash(password.to_owned()).await?;
+        repo::replace_password_hash(&self.pool, user.id, &weak, &strong).await
     }
 }

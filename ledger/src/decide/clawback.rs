@@ -4,15 +4,27 @@ use super::bounds;
 use super::draft::Draft;
 use crate::credits::Credits;
 use crate::entry::{Direction, Kind, LedgerAccount};
+use crate::grant::Pool;
 use crate::ids::GrantId;
 use crate::refusal::Refusal;
 
 /// From the payment's grant; then from what of it lapsed or was voided; then from other live grants in spend
 /// order; then as debt. `reverses` names the entry that made the grant, by which its clawbacks are found again.
-pub(super) fn clawback(draft: &mut Draft, id: GrantId, amount: Credits) -> Result<(), Refusal> {
+///
+/// Only paid credits have a payment. A trial or a promotion was given away (a coupon that pays for everything leaves
+/// no money side either), so no money can go back for it, and nothing of it can be clawed back; a void ends it.
+pub(super) fn clawback(
+    draft: &mut Draft,
+    id: GrantId,
+    amount: Credits,
+    payment_ref: Option<&String>,
+) -> Result<(), Refusal> {
     bounds::above_zero(amount)?;
     let grant = draft.known_grant(id)?.clone();
-    let clawable = grant.amount.minus(grant.clawed_back.minus(grant.restored)?)?;
+    let clawable = match grant.pool {
+        Pool::Paid => grant.amount.minus(grant.clawed_back.minus(grant.restored)?)?,
+        Pool::Trial | Pool::Promo => Credits::ZERO,
+    };
     if amount > clawable {
         return Err(Refusal::ClawbackExceedsGrant { clawable });
     }
@@ -20,6 +32,7 @@ pub(super) fn clawback(draft: &mut Draft, id: GrantId, amount: Credits) -> Resul
     let mut pen = draft.pen(Kind::Clawback);
     pen.call = draft.call();
     pen.reverses = Some(grant.seq);
+    pen.answer.payment_ref = payment_ref.cloned();
     let own = grant.remaining.min(amount);
     draft.take(&mut pen, id, own)?;
     let rest = amount.minus(own)?;

@@ -316,25 +316,37 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// One signal at most for a set, however often it crossed zero on its way.
+    /// One signal of each at most for a set, however often it crossed zero or the threshold on its way.
     fn signal_crossing(&mut self) {
-        let started_below = self.state.head.available.is_negative();
-        if started_below == self.head.available.is_negative() {
-            return;
+        let crossed = match self.crossed(Credits::ZERO) {
+            Some((seq, true)) => Some(Signal::BelowZero { seq }),
+            Some((seq, false)) => Some(Signal::AboveZero { seq }),
+            None => None,
+        };
+        self.signals.extend(crossed);
+        if let Some(threshold) = self.policy.low_balance
+            && let Some((seq, true)) = self.crossed(threshold)
+        {
+            self.signals.push(Signal::ThresholdCrossed { seq, threshold, available: self.head.available });
+        }
+    }
+
+    /// Where the set leaves available on the other side of a bound: the entry that last crossed it, and whether
+    /// available is below it now.
+    fn crossed(&self, bound: Credits) -> Option<(Seq, bool)> {
+        let started_below = self.state.head.available < bound;
+        let is_below = self.head.available < bound;
+        if started_below == is_below {
+            return None;
         }
         let mut below = started_below;
         let mut crossed = self.head.seq;
         for entry in &self.entries {
-            if entry.available_after.is_negative() != below {
+            if (entry.available_after < bound) != below {
                 below = !below;
                 crossed = entry.seq;
             }
         }
-        let signal = if started_below {
-            Signal::AboveZero { seq: crossed }
-        } else {
-            Signal::BelowZero { seq: crossed }
-        };
-        self.signals.push(signal);
+        Some((crossed, is_below))
     }
 }

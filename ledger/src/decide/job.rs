@@ -1,11 +1,12 @@
 //! Rule 11: (account, job, kind) is unique. The markers of a job, the reconciler's refund, and replays of both.
 
 use super::draft::Draft;
+use super::give_back::left_of;
 use super::refund::refund_original;
-use super::release::reverse;
-use super::{JobEntry, Original};
-use crate::command::{Command, JobKind, JobMarker, ReverseOutcome, Verb};
-use crate::entry::NoteKind;
+use super::{JobEntry, Original, State};
+use crate::command::{Command, JobKind, JobMarker, Verb};
+use crate::credits::Credits;
+use crate::entry::{Kind, NoteKind};
 use crate::hold::{Hold, HoldStatus};
 use crate::ids::{HoldId, Seq};
 use crate::refusal::{Missing, Refusal};
@@ -41,42 +42,48 @@ pub(super) fn mark(draft: &mut Draft, marker: JobMarker) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Gives back all that is left of the job's charge or settle, or reverses its open hold. Either is the job's one
-/// refund.
+/// Gives back all that is left of the job's charges, and reverses its open hold.
+///
+/// A job is charged once, but a hold that expired may have made room for another charge before it was settled late, and
+/// a late settle is never refused (rule 7). So each charge and settle of the job that has something left gets a REFUND of
+/// its own, the oldest first. Where nothing is left, a NOTE says that the job is refunded: a refund of 0 is none. The first of
+/// these is the main entry, and the job's one refund.
 pub(super) fn refund_job(draft: &mut Draft) -> Result<(), Refusal> {
     draft.require_job()?;
-    let seq = match draft.job_charge() {
-        None if draft.job_entry(JobKind::Charge).is_some() => return Err(Refusal::NotRefundable),
-        None => return Err(Refusal::NotFound { what: Missing::Job }),
-        Some(JobEntry { hold: None, seq, .. }) => refund_entry(draft, seq)?,
-        Some(JobEntry { hold: Some(id), .. }) => refund_hold(draft, id)?,
-    };
+    let charges = draft.charges_of_job();
+    let open = draft.open_hold_of_job().cloned();
+    if charges.is_empty() && open.is_none() {
+        return Err(match draft.job_entry(JobKind::Charge) {
+            Some(_) => Refusal::NotRefundable,
+            None => Refusal::NotFound { what: Missing::Job },
+        });
+    }
+    let main = draft.next_seq();
+    for original in charges {
+        let left = Credits::sum(left_of(original)?)?;
+        if left.is_positive() {
+            refund_original(draft, original, None)?;
+        }
+    }
+    if let Some(hold) = open {
+        if draft.next_seq() == main {
+            draft.shown_hold = Some(hold.id);
+        }
+        draft.end_hold(&hold, HoldStatus::Reversed)?;
+    }
+    if draft.next_seq() == main {
+        let mut pen = draft.note(NoteKind::JobRefunded);
+        pen.call = draft.call();
+        draft.write(pen)?;
+    }
     if let Some(answer) = draft.answer_mut() {
         answer.job_refund = true;
     }
-    draft.note_job(JobKind::Refund, seq, None);
-    Ok(())
+    draft.note_job(JobKind::Refund, main, None);
+    draft.end_again()
 }
 
-fn refund_hold(draft: &mut Draft, id: HoldId) -> Result<Seq, Refusal> {
-    let hold = draft.known_hold(id)?;
-    match hold.late_settle.or(hold.ended_by) {
-        Some(settle) => refund_entry(draft, settle),
-        None => {
-            let seq = draft.next_seq();
-            reverse(draft, id, ReverseOutcome::Failed)?;
-            Ok(seq)
-        }
-    }
-}
-
-fn refund_entry(draft: &mut Draft, seq: Seq) -> Result<Seq, Refusal> {
-    let state = draft.state;
-    let original: &Original = state.originals.get(&seq).ok_or(Refusal::NotFound { what: Missing::Entry })?;
-    refund_original(draft, original, None)
-}
-
-impl Draft<'_> {
+impl<'a> Draft<'a> {
     fn require_job(&self) -> Result<(), Refusal> {
         if self.author.is_some_and(|author| author.command.call.job_id.is_some()) {
             return Ok(());
@@ -103,6 +110,22 @@ impl Draft<'_> {
         let entries =
             holds.map(|hold| JobEntry { seq: hold.seq, hold: Some(hold.id), recorded_at: hold.placed_at });
         entries.chain(charge).max_by_key(|entry| entry.seq)
+    }
+
+    /// The charges and settles of the command's job that are written, the oldest first.
+    fn charges_of_job(&self) -> Vec<&'a Original> {
+        let job = self.author.and_then(|author| author.command.call.job_id.as_ref());
+        let of_job = |original: &&Original| {
+            let charges = matches!(original.entry.kind, Kind::Consume | Kind::Settle);
+            charges && original.entry.call.job_id.as_ref() == job
+        };
+        let state: &'a State = self.state;
+        state.originals.values().filter(of_job).collect()
+    }
+
+    fn open_hold_of_job(&self) -> Option<&Hold> {
+        let job = self.author?.command.call.job_id.as_ref();
+        self.all_holds().find(|hold| hold.status == HoldStatus::Open && hold.call.job_id.as_ref() == job)
     }
 
     /// Remembers what of the command's job an entry is.

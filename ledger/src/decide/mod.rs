@@ -27,7 +27,7 @@ mod settle;
 mod spend;
 mod spread;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod void;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,8 +125,8 @@ pub struct Needs {
     /// Grants whose clawbacks are to be restored.
     pub clawbacks_of: BTreeSet<GrantId>,
     pub voids_of: BTreeSet<GrantId>,
-    /// Jobs: their charge or hold, markers and refund; for `RefundJob` also the charge as an original, or the settle
-    /// of its hold (`ended_by`, or `late_settle`).
+    /// Jobs: their charge or hold, markers and refund; for `RefundJob` also every charge and settle that names the job, as
+    /// an original.
     pub jobs: BTreeSet<String>,
     pub refund_jobs: BTreeSet<String>,
     pub subjects: BTreeSet<Subject>,
@@ -207,6 +207,12 @@ pub enum Signal {
     AboveZero {
         seq: Seq,
     },
+    /// Available went from at or above the policy's `low_balance` to below it.
+    ThresholdCrossed {
+        seq: Seq,
+        threshold: Credits,
+        available: Credits,
+    },
     GrantMade {
         seq: Seq,
         grant: GrantId,
@@ -285,8 +291,12 @@ fn enact(draft: &mut Draft, verb: &Verb) -> Result<(), Refusal> {
         Verb::Release { hold } => release::release(draft, *hold),
         Verb::Reverse { hold, outcome } => release::reverse(draft, *hold, *outcome),
         Verb::Refund { seq, amount } => refund::refund(draft, *seq, *amount),
-        Verb::Clawback { grant, amount, .. } => clawback::clawback(draft, *grant, *amount),
-        Verb::Restore { grant, amount, .. } => restore::restore(draft, *grant, *amount),
+        Verb::Clawback { grant, amount, payment_ref } => {
+            clawback::clawback(draft, *grant, *amount, payment_ref.as_ref())
+        }
+        Verb::Restore { grant, amount, payment_ref } => {
+            restore::restore(draft, *grant, *amount, payment_ref.as_ref())
+        }
         Verb::Void { grant } => void::void(draft, *grant),
         Verb::Extend { grant, expires_at } => void::extend(draft, *grant, *expires_at),
         Verb::Adjust { id, amount, code, pool, expires } => adjust::adjust(

@@ -15,18 +15,22 @@ pub(super) fn refund(draft: &mut Draft, seq: Seq, amount: Option<Credits>) -> Re
     }
     let state = draft.state;
     match state.originals.get(&seq) {
-        Some(original) => refund_original(draft, original, amount).map(|_| ()),
+        Some(original) => {
+            refund_original(draft, original, amount)?;
+            draft.end_again()
+        }
         // The journal has no gaps: what it holds and nobody loaded is of a kind that cannot be refunded.
         None if seq >= Seq(1) && draft.is_written(seq) => Err(Refusal::NotRefundable),
         None => Err(Refusal::NotFound { what: Missing::Entry }),
     }
 }
 
+/// The REFUND of one original. What came back to ended grants has yet to end again.
 pub(super) fn refund_original(
     draft: &mut Draft,
     original: &Original,
     amount: Option<Credits>,
-) -> Result<Seq, Refusal> {
+) -> Result<(), Refusal> {
     let entry = &original.entry;
     if !matches!(entry.kind, Kind::Consume | Kind::Settle) {
         return Err(Refusal::NotRefundable);
@@ -43,7 +47,6 @@ pub(super) fn refund_original(
     pen.house(LedgerAccount::RefundExpense, Direction::Debit, amount, None);
     draft.give_back(&mut pen, original, amount)?;
     pen.answer.refundable = Some(refundable.minus(amount)?);
-    let seq = draft.write(pen)?;
-    draft.end_again()?;
-    Ok(seq)
+    draft.write(pen)?;
+    Ok(())
 }

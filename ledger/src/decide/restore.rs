@@ -8,7 +8,12 @@ use crate::entry::{Direction, Kind, LedgerAccount};
 use crate::ids::GrantId;
 use crate::refusal::Refusal;
 
-pub(super) fn restore(draft: &mut Draft, id: GrantId, amount: Credits) -> Result<(), Refusal> {
+pub(super) fn restore(
+    draft: &mut Draft,
+    id: GrantId,
+    amount: Credits,
+    payment_ref: Option<&String>,
+) -> Result<(), Refusal> {
     bounds::above_zero(amount)?;
     draft.known_grant(id)?;
     let state = draft.state;
@@ -31,6 +36,7 @@ pub(super) fn restore(draft: &mut Draft, id: GrantId, amount: Credits) -> Result
         rest = rest.minus(share)?;
         let mut pen = draft.pen(Kind::Restore);
         pen.call = draft.call();
+        pen.answer.payment_ref = payment_ref.cloned();
         pen.house(LedgerAccount::PrepaidLiability, Direction::Debit, share, None);
         draft.give_back(&mut pen, clawback, share)?;
         draft.write(pen)?;

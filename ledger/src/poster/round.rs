@@ -26,6 +26,7 @@ use crate::decide::{Needs, State};
 use crate::ids::{AccountId, Seq};
 use crate::store::load::{self, States};
 use crate::store::lock::{self, Locked, Opening, PolicyCache};
+use crate::store::quota::Counting;
 use crate::store::write::{self, Gate};
 use crate::store::{StoreError, rows::inconsistent};
 
@@ -72,7 +73,7 @@ pub(crate) async fn run(
     }
     let mut transaction = connection.begin().await?;
     let done = steps(&mut transaction, policies, memory, commands, locking).await;
-    let Done { verdicts, decided, states } = match done {
+    let Done { verdicts, decided, states, counting } = match done {
         Ok(done) => done,
         Err(error) => {
             // At once, so that no lock outlives the failure; where the connection is gone, the locks went with it.
@@ -82,7 +83,7 @@ pub(crate) async fn run(
             return Err(error.into());
         }
     };
-    if decided.contains(&true) {
+    if decided.contains(&true) || counting == Counting::MovedOn {
         transaction.commit().await.map_err(|error| {
             let error = StoreError::from(error);
             let in_doubt = matches!(error, StoreError::Lost(_)).then_some(decided);
@@ -102,6 +103,7 @@ struct Done {
     decided: Vec<bool>,
     /// The accounts as the round leaves them, if it is committed.
     states: States,
+    counting: Counting,
 }
 
 /// Steps 2 to 5.
@@ -123,7 +125,7 @@ async fn steps(
         if missing.is_empty() { Vec::new() } else { lock::existing(transaction, &missing).await? };
     let mut desk = Desk::new(commands, &targets);
     let needs = desk.needs(&locked.seqs);
-    let (mut states, now) = load(transaction, policies, remembered, locked, &needs).await?;
+    let (mut states, now, counting) = load(transaction, policies, remembered, locked, &needs).await?;
     memory.note_quotas(&states, &needs);
     let before = seqs(&states);
     desk.decide(&mut states, &existing, now, State::apply)?;
@@ -137,7 +139,7 @@ async fn steps(
         lock::unopen(transaction, &unopened).await?;
     }
     let decided = desk.decided();
-    Ok(Done { verdicts: desk.verdicts(&sets)?, decided, states })
+    Ok(Done { verdicts: desk.verdicts(&sets)?, decided, states, counting })
 }
 
 /// The last entry of each account.
@@ -152,7 +154,7 @@ async fn load(
     mut remembered: States,
     locked: Locked,
     needs: &BTreeMap<AccountId, Needs>,
-) -> Result<(States, DateTime<Utc>), StoreError> {
+) -> Result<(States, DateTime<Utc>, Counting), StoreError> {
     remembered.retain(|account, state| locked.seqs.get(account) == Some(&state.head.seq));
     let unknown: Vec<AccountId> =
         locked.seqs.keys().copied().filter(|account| !remembered.contains_key(account)).collect();
@@ -173,8 +175,8 @@ async fn load(
         now = load::basics(connection, &mut loaded, needs).await?;
         states.append(&mut loaded);
     }
-    load::facts(connection, &mut states, needs, now).await?;
-    Ok((states, now))
+    let counting = load::facts(connection, &mut states, needs, now).await?;
+    Ok((states, now, counting))
 }
 
 /// The account of each command. An account to be opened is the one its reference names.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::lock::PolicyCache;
+use super::quota::{self, Counting};
 use super::rows::{self, GrantRow, HoldRow, LineRow, entry_rows, grant_rows, hold_rows, inconsistent};
 use crate::account::Head;
 use crate::command::{JobKind, KeyName};
@@ -16,7 +17,6 @@ use crate::decide::{DebtPayment, JobEntry, Needs, Original, State};
 use crate::entry::{DebtMark, Entry, EntrySet, Kind, NoteKind};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::policy::Policy;
-use crate::quota::{Quota, Subject};
 
 pub(crate) type States = BTreeMap<AccountId, State>;
 
@@ -114,13 +114,15 @@ pub(crate) async fn basics(
     Ok(now)
 }
 
-/// Fills the states of the locked accounts with all else that `needs` names.
+/// Fills the states of the locked accounts with all else that `needs` names, and answers whether something was counted that is
+/// worth keeping though nothing is decided.
 pub(crate) async fn facts(
     connection: &mut PgConnection,
     states: &mut States,
     needs: &BTreeMap<AccountId, Needs>,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<Counting, StoreError> {
+    let mut counting = Counting::AsBefore;
     holds(connection, states, needs).await?;
     let named = |pick: fn(&Needs) -> bool| needs.values().any(pick);
     if named(|needs| !needs.jobs.is_empty()) {
@@ -135,12 +137,13 @@ pub(crate) async fn facts(
         voids(connection, states, needs).await?;
     }
     if named(|needs| !needs.subjects.is_empty()) {
-        quotas(connection, states, needs, now).await?;
+        counting = quota::load(connection, states, needs, now).await?;
     }
     if named(|needs| needs.rolling) {
         rolling_grants(connection, states, needs, now).await?;
     }
-    named_grants(connection, states, needs).await
+    named_grants(connection, states, needs).await?;
+    Ok(counting)
 }
 
 fn state(states: &mut States, account: Uuid) -> Result<&mut State, StoreError> {
@@ -532,79 +535,6 @@ async fn voids(
         state(states, row.account_id)?.voids.insert(GrantId(row.grant_id), Seq(row.seq));
     }
     Ok(())
-}
-
-/// The quotas of the subjects that commands name, and what these used in the window that holds `now`.
-async fn quotas(
-    connection: &mut PgConnection,
-    states: &mut States,
-    needs: &BTreeMap<AccountId, Needs>,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let subjects: Vec<(Uuid, &Subject)> = needs
-        .iter()
-        .flat_map(|(account, needs)| needs.subjects.iter().map(|subject| (account.0, subject)))
-        .collect();
-    let accounts: Vec<Uuid> = subjects.iter().map(|(account, _)| *account).collect();
-    let kinds: Vec<i16> = subjects.iter().map(|(_, subject)| rows::subject_parts(subject).0).collect();
-    let names: Vec<String> =
-        subjects.iter().map(|(_, subject)| rows::subject_parts(subject).1.to_owned()).collect();
-    let rows = sqlx::query!(
-        "select q.account_id, q.subject_kind, q.subject, q.window_kind, q.amount_max
-        from unnest($1::uuid[], $2::smallint[], $3::text[]) as wanted(a, k, s)
-        join quotas q on q.account_id = wanted.a and q.subject_kind = wanted.k and q.subject = wanted.s",
-        &accounts,
-        &kinds,
-        &names
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    for row in rows {
-        let bad = || inconsistent("quotas", row.account_id, "subject or window".to_owned());
-        let subject = rows::subject(row.subject_kind, row.subject).ok_or_else(bad)?;
-        let window = rows::window(row.window_kind).ok_or_else(bad)?;
-        let limit = rows::credits("quotas", row.account_id, row.amount_max)?;
-        let state = state(states, row.account_id)?;
-        let at = now.max(state.head.recorded_at);
-        let start = window.start(at, state.time_zone);
-        let used = used(connection, row.account_id, &subject, start, window.end(at, state.time_zone)).await?;
-        state.uses.insert((subject.clone(), window, start), used);
-        state.quotas.push(Quota { subject, window, limit });
-    }
-    Ok(())
-}
-
-/// Charges + settles + open holds − refunds of a subject, booked in a window.
-pub(crate) async fn used(
-    connection: &mut PgConnection,
-    account: Uuid,
-    subject: &Subject,
-    from: DateTime<Utc>,
-    to: Option<DateTime<Utc>>,
-) -> Result<Credits, StoreError> {
-    let sum = match subject {
-        Subject::Member(member) => sqlx::query_scalar!(
-            "select sum(use_amount) from entries
-            where account_id = $1 and member = $2 and use_at >= $3 and use_at < coalesce($4, 'infinity'::timestamptz)",
-            account,
-            member,
-            from,
-            to
-        )
-        .fetch_one(connection)
-        .await?,
-        Subject::KeyRef(key_ref) => sqlx::query_scalar!(
-            "select sum(use_amount) from entries
-            where account_id = $1 and key_ref = $2 and use_at >= $3 and use_at < coalesce($4, 'infinity'::timestamptz)",
-            account,
-            key_ref,
-            from,
-            to
-        )
-        .fetch_one(connection)
-        .await?,
-    };
-    rows::credits("entries", account, sum.unwrap_or_default())
 }
 
 /// Spent grants too have an end that moves with a rolling top-up: their usage may come back.

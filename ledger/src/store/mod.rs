@@ -1,7 +1,7 @@
 //! All SQL of the journal.
 //!
-//! [`lock`], [`load`] and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
-//! crate's nouns and back. [`read`] is everything that only reads. [`upkeep`] is what the command line does now and
+//! [`lock`], [`load`] (with [`quota`]) and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
+//! crate's nouns and back. [`read`] is everything that only reads; its lists that read few rows are in [`lists`]. [`upkeep`] is what the command line does now and
 //! then: policies, quotas, the test clock, purge and the deletion of erased words.
 //!
 //! [`inputs`] is what a round sends, and [`numeric`] how amounts cross.
@@ -11,9 +11,11 @@
 
 pub(crate) mod connect;
 mod inputs;
+mod lists;
 pub(crate) mod load;
 pub(crate) mod lock;
 mod numeric;
+pub(crate) mod quota;
 pub(crate) mod read;
 pub(crate) mod rows;
 pub(crate) mod upkeep;

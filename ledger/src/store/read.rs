@@ -11,6 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::StoreError;
+use super::lists::{self, Slice};
 use super::load::{self, with_lines};
 use super::rows::{self, EntryRow, GrantRow, HoldRow, entry_rows, grant_rows, hold_rows, inconsistent};
 use crate::credits::Credits;
@@ -425,23 +426,8 @@ pub(crate) async fn holds(
     let (backward, bound) = cursor(page)?;
     let bound = seq_bound(bound)?;
     let now = clock(pool).await?;
-    let rows = hold_rows!(
-        "from holds h
-        where h.account_id = $1
-            and ($2::smallint is null or $2 = case when h.status = 1 and h.expires_at <= $3 then 5 else h.status end)
-            and ($4::bigint is null or case when $5 then h.seq > $4 else h.seq < $4 end)
-        order by case when $5 then h.seq end asc, case when not $5 then h.seq end desc
-        limit $6",
-        account.0,
-        status.map(rows::hold_status_code),
-        now,
-        bound,
-        backward,
-        limit + 1
-    )
-    .fetch_all(pool)
-    .await
-    .map_err(StoreError::from)?;
+    let slice = Slice { bound, backward, limit: limit + 1 };
+    let rows = lists::holds(pool, account, status, now, slice).await?;
     let mut holds = rows.into_iter().map(HoldRow::hold).collect::<Result<Vec<_>, _>>()?;
     let more = drop_last(&mut holds, limit);
     if backward {
@@ -470,16 +456,16 @@ pub(crate) async fn hold(
 }
 
 /// A query with its instants turned into bounds of `seq`: `from` ≤ seq < `to`.
-struct Bounds {
-    from: i64,
-    to: i64,
-    kinds: Vec<i16>,
+pub(super) struct Bounds {
+    pub from: i64,
+    pub to: i64,
+    pub kinds: Vec<i16>,
 }
 
 impl Bounds {
     /// Kinds to be found by the index of the rare ones; kinds to be found in the order of numbers, none for all; and whether
     /// that order is gone through.
-    fn kinds_by_way(&self) -> (&[i16], &[i16], bool) {
+    pub(super) fn kinds_by_way(&self) -> (&[i16], &[i16], bool) {
         let dense = [Kind::Consume, Kind::AuthHold, Kind::Settle, Kind::AuthRelease].map(Kind::code);
         if !self.kinds.is_empty() && !self.kinds.iter().any(|kind| dense.contains(kind)) {
             (&self.kinds, &[], false)
@@ -638,13 +624,17 @@ async fn entry_page(
     Ok(rows)
 }
 
-/// Sums over a whole filter. They read the rows of the filter; a screen asks for them behind a link where there may be many.
+/// Sums over a whole filter. By time and kind they are differences of running totals; else they read the rows of the
+/// filter, and a screen asks for them behind a link where there may be many.
 pub(crate) async fn entry_totals(
     pool: &PgPool,
     account: AccountId,
     query: &EntryQuery,
 ) -> Result<EntryTotals, StoreError> {
     let bounds = bounds(pool, account, query).await?;
+    if lists::is_by_time_and_kind(query) {
+        return lists::totals(pool, account, &bounds).await;
+    }
     let kinds: Vec<i16> = if bounds.kinds.is_empty() {
         Kind::ALL.iter().map(|kind| kind.code()).collect()
     } else {
@@ -694,9 +684,11 @@ pub(crate) async fn usage_by_day(
     zone: Tz,
 ) -> Result<Vec<UsageRow>, StoreError> {
     let used = [Kind::Consume, Kind::Settle, Kind::Refund].map(Kind::code);
+    let span = EntryQuery { from: Some(from), to: Some(to), ..EntryQuery::default() };
+    let Bounds { from, to, .. } = bounds(pool, account, &span).await?;
     let rows = sqlx::query!(
         r#"select (e.effective_at at time zone $5)::date as "day!", e.model, sum(-e.amount) as "amount!" from entries e
-        where e.account_id = $1 and e.kind = any($2) and e.effective_at >= $3 and e.effective_at < $4
+        where e.account_id = $1 and e.kind = any($2) and e.seq >= $3 and e.seq < $4
         group by 1, 2 order by 1, 2"#,
         account.0,
         &used[..],

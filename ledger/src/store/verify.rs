@@ -1,8 +1,11 @@
 //! Reads accounts for verify, each as one snapshot.
 
+use std::collections::BTreeSet;
+
 use sqlx::{PgConnection, PgPool};
 
 use super::StoreError;
+use super::quota;
 use super::read::journal;
 use super::rows::{self, GrantRow, HoldRow, grant_rows, hold_rows};
 use crate::account::Head;
@@ -12,7 +15,7 @@ use crate::entry::Entry;
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::ids::{AccountId, Seq};
-use crate::verify::{Audit, Problem, VerifyReport};
+use crate::verify::{Audit, Particulars, Problem, VerifyReport};
 
 /// Entries read at a time.
 const PAGE: i64 = 1_000;
@@ -55,11 +58,9 @@ pub(crate) async fn account(
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
     let mut transaction = pool.begin_with("begin isolation level repeatable read read only").await?;
-    let mut audit = Audit::new(account);
-    let found = audit_account(&mut transaction, &mut audit, report).await;
+    let found = audit_account(&mut transaction, account, report).await;
     transaction.rollback().await?;
     report.accounts += 1;
-    report.lines += audit.lines;
     match found {
         Ok(problem) => report.problems.extend(problem),
         // A row that cannot be read is as broken as one that does not add up.
@@ -73,6 +74,35 @@ pub(crate) async fn account(
 
 async fn audit_account(
     connection: &mut PgConnection,
+    account: AccountId,
+    report: &mut VerifyReport,
+) -> Result<Option<Problem>, StoreError> {
+    let mut audit = Audit::new(account, reversed(connection, account).await?);
+    let walked = walk(connection, &mut audit, report).await;
+    report.lines += audit.lines;
+    if let Some(problem) = walked? {
+        return Ok(Some(problem));
+    }
+    if let Some(problem) = set_length(connection, account).await? {
+        return Ok(Some(problem));
+    }
+    let Some((head, particulars)) = head(connection, account).await? else { return Ok(None) };
+    let grants = grants(connection, account).await?;
+    let holds = holds(connection, account).await?;
+    if let Err(problem) = audit.finish(&head, &particulars, &grants, &holds) {
+        return Ok(Some(problem));
+    }
+    if let Some(problem) = rows_for_reading(connection, account).await? {
+        return Ok(Some(problem));
+    }
+    // That the zone is what the journal says was seen above.
+    let zone = particulars.time_zone.parse().unwrap_or_default();
+    let what = quota::miscounted(connection, account, zone).await?;
+    Ok(what.map(|what| Problem { account, seq: None, what }))
+}
+
+async fn walk(
+    connection: &mut PgConnection,
     audit: &mut Audit,
     report: &mut VerifyReport,
 ) -> Result<Option<Problem>, StoreError> {
@@ -80,7 +110,7 @@ async fn audit_account(
     loop {
         let entries = journal(connection, account, audit.seq(), PAGE).await?;
         if entries.is_empty() {
-            break;
+            return Ok(None);
         }
         let digests = words_digests(connection, account, &entries).await?;
         for entry in &entries {
@@ -91,13 +121,37 @@ async fn audit_account(
             }
         }
     }
-    if let Some(problem) = set_length(connection, account).await? {
-        return Ok(Some(problem));
-    }
-    let Some(head) = head(connection, account).await? else { return Ok(None) };
-    let grants = grants(connection, account).await?;
-    let holds = holds(connection, account).await?;
-    Ok(audit.finish(&head, &grants, &holds).err())
+}
+
+/// The entries that something was given back of.
+async fn reversed(connection: &mut PgConnection, account: AccountId) -> Result<BTreeSet<Seq>, StoreError> {
+    let seqs = sqlx::query_scalar!(
+        r#"select distinct reverses as "reverses!" from entries where account_id = $1 and reverses is not null"#,
+        account.0
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(seqs.into_iter().map(Seq).collect())
+}
+
+/// Columns that say again what others of their row say, so that an index can find them.
+async fn rows_for_reading(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<Option<Problem>, StoreError> {
+    let what = sqlx::query_scalar!(
+        r#"select what as "what!" from (
+            select format('grant %s says %s in open, and has %s left and %s reserved', g.id, g.open, g.remaining, g.reserved) as what
+            from grants g where g.account_id = $1 and g.open <> (g.remaining > 0 or g.reserved > 0)
+            union all
+            select format('hold %s has not as many part_amounts as part_grants', h.id)
+            from holds h where h.account_id = $1 and cardinality(h.part_grants) <> cardinality(h.part_amounts)
+        ) found limit 1"#,
+        account.0
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(what.map(|what| Problem { account, seq: None, what }))
 }
 
 /// The first entry that says its set is longer or shorter than it is; replays read by it.
@@ -144,16 +198,26 @@ async fn words_digests(
         .collect())
 }
 
-async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Option<Head>, StoreError> {
+async fn head(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<Option<(Head, Particulars)>, StoreError> {
     let row = sqlx::query!(
-        r#"select seq, hash, available, held, debt, written_off, recorded_at, effective_at, totals as "totals: Vec<Credits>" from accounts where id = $1"#,
+        r#"select status, policy, time_zone, erased_at, seq, hash, available, held, debt, written_off, recorded_at, effective_at, totals as "totals: Vec<Credits>" from accounts where id = $1"#,
         account.0
     )
     .fetch_optional(connection)
     .await?;
     let Some(row) = row else { return Ok(None) };
     let amount = |value| rows::credits("accounts", account.0, value);
-    Ok(Some(Head {
+    let particulars = Particulars {
+        status: rows::status(row.status)
+            .ok_or_else(|| rows::inconsistent("accounts", account.0, "status".to_owned()))?,
+        policy: row.policy,
+        time_zone: row.time_zone,
+        erased_at: row.erased_at,
+    };
+    let head = Head {
         seq: Seq(row.seq),
         hash: row
             .hash
@@ -166,7 +230,8 @@ async fn head(connection: &mut PgConnection, account: AccountId) -> Result<Optio
         recorded_at: row.recorded_at,
         effective_at: row.effective_at,
         totals: rows::totals(account.0, &row.totals)?,
-    }))
+    };
+    Ok(Some((head, particulars)))
 }
 
 async fn grants(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Grant>, StoreError> {

@@ -354,6 +354,9 @@ fn signal_row(signal: &Signal) -> (i16, Seq, Value) {
         Signal::GrantMade { seq, grant } => (3, *seq, json!({"grant": grant})),
         Signal::LateSettle { seq, hold } => (4, *seq, json!({"hold": hold})),
         Signal::Lapsed { seq, grant, amount } => (5, *seq, json!({"grant": grant, "amount": amount})),
+        Signal::ThresholdCrossed { seq, threshold, available } => {
+            (6, *seq, json!({"threshold": threshold, "available": available}))
+        }
     }
 }
 

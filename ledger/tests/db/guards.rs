@@ -227,13 +227,17 @@ async fn verify_names_the_row_that_was_changed_behind_the_guards() {
         ("update entries set amount = -5 where seq = 3", Some(3), "the hash does not follow"),
         ("update lines set amount = 5 where seq = 4", Some(4), "the hash does not follow"),
         ("delete from lines where seq = 3; delete from entries where seq = 3", Some(4), "follows entry 2"),
-        ("delete from lines where seq = 4; delete from entries where seq = 4", None, "head says entry 4"),
+        (
+            "delete from lines where seq = 4; delete from entries where seq = 4",
+            None,
+            "the account's row says Seq(4) in seq",
+        ),
         (
             "update accounts set available = available + 0.000001",
             None,
-            "head says entry 4, available 7.000001",
+            "the account's row says 7.000001 in available",
         ),
-        ("update grants set remaining = remaining - 0.000001", None, "says 6.999999 remaining"),
+        ("update grants set remaining = remaining - 0.000001", None, "says 6.999999 in remaining"),
     ];
     for (sql, seq, what) in cases {
         let mut owner = bench.owner().await;

@@ -6,8 +6,18 @@ mod cases;
 #[cfg(test)]
 mod guards;
 #[cfg(test)]
+mod jobs;
+#[cfg(test)]
+mod lists;
+#[cfg(test)]
+mod quotas;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod rounds;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tamper;

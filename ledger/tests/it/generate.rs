@@ -113,6 +113,7 @@ fn some_policy(dice: &mut Dice) -> Policy {
         trial: ExpiryRule::Days(1),
         promo: ExpiryRule::Days(2),
         paid: ExpiryRule::RollingMonths(1),
+        low_balance: Some(credits(5 * ONE)),
         ..named("short")
     };
     let long = Policy {
@@ -517,10 +518,14 @@ impl Maker {
         Verb::Refund { seq: Seq(seq), amount }
     }
 
+    /// Mostly of a grant that was paid for.
     fn clawback(&mut self) -> Verb {
-        let grant = self.a_grant();
+        let paid = self.model.book.grants.iter().filter(|grant| grant.pool == Pool::Paid);
+        let paid: Vec<GrantId> = paid.map(|grant| grant.id).collect();
+        let any = self.a_grant();
+        let grant = if self.dice.chance(10) { any } else { self.one_of(&paid).unwrap_or(any) };
         let left = self.model.grant(grant).map_or(0, |found| found.amount - self.model.clawed(grant));
-        Verb::Clawback { grant, amount: self.around(left), payment_ref: None }
+        Verb::Clawback { grant, amount: self.around(left), payment_ref: Some("payment".to_owned()) }
     }
 
     /// Mostly of a grant that has something to restore.

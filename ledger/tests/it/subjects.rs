@@ -73,10 +73,16 @@ fn signals(set: &[Entry]) -> Vec<Signal> {
     signals
 }
 
-/// A set that leads from 0 or more to below says so once, and the other way round.
+/// A set that leads from 0 or more to below says so once, and the other way round; and one that leads from the
+/// policy's threshold or more to below it.
 fn must_signal(before: Credits, decision: &Decision) {
     let crossing = |signal: &&Signal| matches!(signal, Signal::BelowZero { .. } | Signal::AboveZero { .. });
     let (crossings, others): (Vec<&Signal>, Vec<&Signal>) = decision.signals.iter().partition(crossing);
+    let low = |signal: &&Signal| matches!(signal, Signal::ThresholdCrossed { .. });
+    let (lows, others): (Vec<&Signal>, Vec<&Signal>) = others.into_iter().partition(low);
+    let falls = |bound: Credits| before >= bound && decision.head.available < bound;
+    let expected = usize::from(decision.policy.low_balance.is_some_and(falls));
+    assert_eq!(lows.len(), expected, "signals: {lows:?}, available was {before}");
     assert_eq!(others, signals(&decision.set.entries).iter().collect::<Vec<_>>(), "signals");
     let crossed = match (before.is_negative(), decision.head.available.is_negative()) {
         (false, true) => matches!(crossings[..], [Signal::BelowZero { .. }]),

@@ -90,9 +90,20 @@ async fn start_postgres(config: &Config) -> Result<daybook_postgres::Running, Fa
             format!(
                 "no database: DATABASE_URL is not set, and a private Postgres cannot be started: {error}"
             ),
-            "install the Postgres server (Debian, Ubuntu: apt-get install postgresql), or set DATABASE_URL",
+            postgres_hint(&error),
         )
     })
+}
+
+fn postgres_hint(error: &daybook_postgres::PostgresError) -> &'static str {
+    use daybook_postgres::PostgresError;
+    match error {
+        PostgresError::NotFound { .. } | PostgresError::BadPgBin(_) | PostgresError::WrongVersion { .. } => {
+            "install the Postgres server (Debian, Ubuntu: apt-get install postgresql), or set DATABASE_URL"
+        }
+        PostgresError::NoOtherUser => "add a user named postgres, or set DATABASE_URL",
+        _ => "mend what it names and start again; the server's own log lies beside its data",
+    }
 }
 
 impl Database {
@@ -124,7 +135,7 @@ impl Instance {
             )
         })?;
         let pool = store.pool(settings.connections_max);
-        let ledger = Ledger::start(pool.clone(), &store, ledger::poster::Options::default());
+        let ledger = Ledger::start(pool.clone(), &store, database.config.poster.into());
         let access = Access::new(pool.clone(), AccessOptions::default());
         Ok(Instance { database, pool, ledger, access })
     }

@@ -20,7 +20,7 @@ Examples:
     Create(Create),
     /// List API keys, without their secrets
     List(List),
-    /// Revoke an API key at once
+    /// Revoke an API key; running servers stop taking it within a second
     Revoke(Revoke),
 }
 
@@ -108,8 +108,9 @@ async fn revoke(args: Revoke, instance: &Instance) -> Result<(), Failure> {
     if !instance.access.revoke_key(&args.id, now).await? {
         return Err(Failure::new(format!("there is no live key {}", args.id), "see `daybook key list`"));
     }
-    Form::of(args.json)
-        .print(&json!({"id": args.id, "revoked_at": now}), || format!("The key {} is revoked.", args.id))
+    Form::of(args.json).print(&json!({"id": args.id, "revoked_at": now}), || {
+        format!("The key {} is revoked; running servers stop taking it within a second.", args.id)
+    })
 }
 
 fn shown(key: &ApiKey) -> Value {
@@ -117,6 +118,7 @@ fn shown(key: &ApiKey) -> Value {
     json!({
         "id": key.id, "name": key.name, "owner": key.owner, "scopes": scopes, "created_at": key.created_at,
         "expires_at": key.expires_at, "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
     })
 }
 
@@ -127,7 +129,11 @@ fn described(key: &ApiKey) -> String {
         (None, Some(at)) => format!("until {}", at.format("%Y-%m-%d %H:%M UTC")),
         (None, None) => "without end".to_owned(),
     };
-    format!("{}  {}  [{}]  {end}", key.id, key.name, scopes.join(" "))
+    let used = key.last_used_at.map_or_else(
+        || "never used".to_owned(),
+        |at| format!("last used {}", at.format("%Y-%m-%d %H:%M UTC")),
+    );
+    format!("{}  {}  [{}]  {end}, {used}", key.id, key.name, scopes.join(" "))
 }
 
 fn of_creation(error: CreateKeyError) -> Failure {

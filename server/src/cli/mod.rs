@@ -57,7 +57,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The Postgres to use, instead of DATABASE_URL or a private one
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub database_url: Option<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use ledger::Credits;
 use ledger::policy::{ExpiryRule, Overrun, Policy};
 use rust_decimal::Decimal;
 
@@ -30,6 +31,7 @@ pub enum Command {
   paid=rolling-12mo          top-ups move earlier ones)
   multiplier=1               vendor dollars are multiplied by this
   estimate_factor=1.2        a hold's estimate is the expected price times this
+  low_balance=none|100       where available falls below this, a signal says so once
 
 A change holds for what happens from now on; grants that exist keep their ends.
 
@@ -104,7 +106,7 @@ fn print(policy: &Policy, json: bool) -> Result<(), Failure> {
             Overrun::Cap => "cap",
         };
         format!(
-            "{}: hold_default_s={} hold_lifetime_s={} overrun={overrun} trial={} promo={} paid={} multiplier={} estimate_factor={}",
+            "{}: hold_default_s={} hold_lifetime_s={} overrun={overrun} trial={} promo={} paid={} multiplier={} estimate_factor={} low_balance={}",
             policy.name,
             policy.hold_default_s,
             policy.hold_lifetime_s,
@@ -113,6 +115,7 @@ fn print(policy: &Policy, json: bool) -> Result<(), Failure> {
             written(policy.paid),
             policy.multiplier.normalize(),
             policy.estimate_factor.normalize(),
+            policy.low_balance.map_or_else(|| "none".to_owned(), |threshold| threshold.to_string()),
         )
     })
 }
@@ -156,6 +159,12 @@ fn with_rule(policy: Policy, rule: &str) -> Result<Policy, Failure> {
         "paid" => Policy { paid: expiry()?, ..policy },
         "multiplier" => Policy { multiplier: factor()?, ..policy },
         "estimate_factor" => Policy { estimate_factor: factor()?, ..policy },
+        "low_balance" if value == "none" => Policy { low_balance: None, ..policy },
+        "low_balance" => {
+            let threshold =
+                parse_threshold(value).ok_or_else(|| bad("none, or credits from 0 with at most 6 places"))?;
+            Policy { low_balance: Some(threshold), ..policy }
+        }
         _ => {
             return Err(Failure::usage(
                 format!("there is no rule {key:?}"),
@@ -180,8 +189,14 @@ fn checked(policy: Policy) -> Result<Policy, Failure> {
 }
 
 fn parse_factor(text: &str) -> Option<Decimal> {
-    let factor = ledger::Credits::parse(text).ok()?.decimal();
+    let factor = Credits::parse(text).ok()?.decimal();
     (factor.scale() <= FACTOR_PLACES_MAX && factor >= Decimal::ZERO && factor <= FACTOR_MAX).then_some(factor)
+}
+
+/// At most what a balance may come to: beyond it every account would be low for ever.
+fn parse_threshold(text: &str) -> Option<Credits> {
+    let threshold = Credits::parse(text).ok()?;
+    (!threshold.is_negative() && threshold <= ledger::limits::balance_max()).then_some(threshold)
 }
 
 fn parse_expiry(text: &str) -> Option<ExpiryRule> {
@@ -240,6 +255,14 @@ mod tests {
     }
 
     #[test]
+    fn a_threshold_is_set_and_taken_away() {
+        let policy = with(&["low_balance=12.5"]).unwrap();
+        assert_eq!(policy.low_balance, Some(Credits::parse("12.5").unwrap()));
+        assert_eq!(with_rule(policy, "low_balance=none").unwrap(), Policy::default());
+        assert_eq!(with(&["low_balance=0"]).unwrap().low_balance, Some(Credits::ZERO));
+    }
+
+    #[test]
     fn every_expiry_is_read_back_as_written() {
         for text in ["never", "30d", "12mo", "rolling-12mo"] {
             assert_eq!(written(parse_expiry(text).unwrap()), text);
@@ -260,6 +283,10 @@ mod tests {
             "hold_default_s=86401",
             "hold_default_s=7200",
             "name=x",
+            "low_balance=",
+            "low_balance=-1",
+            "low_balance=0.0000001",
+            "low_balance=10000000000001",
         ] {
             assert_eq!(with(&[rule]).unwrap_err().exit, Exit::Usage, "{rule}");
         }

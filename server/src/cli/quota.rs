@@ -60,11 +60,16 @@ pub struct Show {
 #[group(required = true, multiple = false)]
 pub struct Who {
     /// The member whom it binds
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
     member: Option<String>,
     /// The customer's own key that it binds
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
     key_ref: Option<String>,
+}
+
+/// As the API takes the ids of members and keys: a quota on any other could never bind a call.
+fn parse_id(text: &str) -> Result<String, String> {
+    server::http::v1::checked_name(text)
 }
 
 fn parse_window(text: &str) -> Result<Window, String> {

@@ -3,6 +3,7 @@
 //! `v1` is the API; `problem` the one shape of errors; `docs` and `problem_pages` what people read about it.
 
 pub mod assets;
+pub mod body;
 mod docs;
 mod health;
 mod html;

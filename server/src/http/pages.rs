@@ -1,7 +1,7 @@
 //! The host of the app's pages and server functions.
 
 use app::error::AppError;
-use app::{App, AppContext, shell, ssr};
+use app::{App, AppContext, MachineClock, shell, ssr};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -19,7 +19,7 @@ use leptos_axum::{LeptosRoutes, generate_route_list, render_app_async_with_conte
 
 use super::problem::Problem;
 use crate::security::PageNonce;
-use crate::state::AppState;
+use crate::state::{AppState, machine_now};
 
 /// A server function's error is a few words.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -31,6 +31,7 @@ pub fn routes(state: &AppState) -> Router<AppState> {
         access: state.access.clone(),
         instance: state.instance(),
         assets: state.site.names().clone(),
+        clock: MachineClock(machine_now),
     };
     let shared = ssr::provide(context.clone());
     let provide = move || {

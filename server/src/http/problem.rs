@@ -377,6 +377,28 @@ impl IntoResponse for Problem {
     }
 }
 
+impl Problem {
+    /// Stands for an error that the framework answered in its own words, before any handler of ours was asked.
+    pub fn of_status(status: StatusCode) -> Problem {
+        match status {
+            StatusCode::NOT_FOUND => Problem::not_found("This path leads nowhere."),
+            StatusCode::METHOD_NOT_ALLOWED => Problem::new(
+                Name::MethodNotAllowed,
+                "This path does not take that method; see the Allow header.",
+            ),
+            StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Name::TooLarge, "The body is too large."),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                Problem::new(Name::UnsupportedMediaType, "The body must be application/json in UTF-8.")
+            }
+            status if status.is_client_error() => Problem::new(
+                Name::InvalidRequest,
+                "The path, the query or the body cannot be read; percent-encoded bytes must be UTF-8.",
+            ),
+            _ => internal(),
+        }
+    }
+}
+
 /// The shape of every error, for the API description.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]

@@ -112,6 +112,29 @@ async fn a_right_is_asked_for_each_command() {
     assert_eq!(statuses(&customers).await, ["201", "403", "404"]);
 }
 
+#[tokio::test]
+async fn a_field_of_another_type_is_refused_and_posts_nothing() {
+    let daybook = Daybook::start().await;
+    let (id, account) = daybook.account("a", "100").await;
+    daybook.post(&format!("{account}/charges"), "c", json!({"amount": "5"})).await.expect(201);
+    let commands = json!({"commands": [
+        {"idempotency_key": 5, "account": id, "do": "charge", "amount": "1"},
+        {"idempotency_key": "k", "account": 5, "do": "charge", "amount": "1"},
+        {"idempotency_key": "k", "account": id, "do": "refund", "seq": "3", "reason": "r"},
+        {"idempotency_key": "k", "account": id, "do": "refund", "seq": 3.5, "reason": "r"},
+        {"idempotency_key": "k", "account": id, "do": "release", "hold": 5},
+        {"idempotency_key": "k", "account": id, "do": "started", "job_id": 5},
+        {"idempotency_key": "k", "account": id, "do": 5},
+        {"idempotency_key": "k", "account": id, "do": "refund", "seq": 3, "reason": "r"},
+    ]});
+    let results = daybook.send(batch(&daybook, &commands.to_string())).await.expect(200)["results"].clone();
+    assert_eq!(column(&results, "status"), ["400", "400", "400", "400", "400", "400", "400", "201"]);
+    let pointers: Vec<&str> =
+        (0..7).map(|place| results[place]["body"]["errors"][0]["pointer"].as_str().unwrap()).collect();
+    assert_eq!(pointers, ["/idempotency_key", "/account", "/seq", "/seq", "/hold", "/job_id", "/do"]);
+    assert_eq!(daybook.available(&account).await, "100");
+}
+
 fn batch(daybook: &Daybook, body: &str) -> axum::http::Request<axum::body::Body> {
     daybook
         .request("POST", "/v1/batch")

@@ -421,6 +421,12 @@ fn policies_quotas_and_states_are_set() {
         ground.run(&["quota", "set", "ref:demo-alder", "--window", "day", "--limit", "500"]).status.code(),
         Some(2)
     );
+    for who in [["--member", ""], ["--member", "  "], ["--key-ref", ""]] {
+        let place = ["quota", "set", "ref:demo-alder", who[0], who[1], "--window", "day", "--limit", "5"];
+        let refused = ground.run(&place);
+        assert_eq!(refused.status.code(), Some(2), "{who:?}");
+        assert!(text(&refused.stderr).contains("is empty") || text(&refused.stderr).contains("is blank"));
+    }
     let removed =
         ground.json(&["quota", "remove", "ref:demo-alder", "--member", "m-elm", "--window", "day", "--json"]);
     assert_eq!(removed["removed"], true);

@@ -1,5 +1,6 @@
 use backoffice::access::{Role, Scope};
 use serde_json::json;
+use server::config::Flags;
 
 use crate::support::{Daybook, column};
 
@@ -124,4 +125,28 @@ async fn a_correction_acts_for_the_keys_owner_within_the_roles_limits() {
         let problem = daybook.post(&path, "bad", body).await.problem("invalid_request");
         assert_eq!(problem["errors"][0]["pointer"], format!("/{field}"));
     }
+}
+
+#[tokio::test]
+async fn the_days_sum_of_corrections_goes_by_the_ledgers_clock() {
+    let daybook = Daybook::with(Flags { test_clock: true, ..Flags::default() }, &[]).await;
+    daybook.set_clock("2026-01-01T12:00:00Z").await;
+    let (_, account) = daybook.account("a", "0").await;
+    let support = daybook.user("support@example.org", Role::Support, &[]).await;
+    let key = daybook.new_key(&support, &[Scope::Adjust]).await;
+    let adjust = async |n: usize| {
+        let body = json!({"amount": "1000", "reason_code": "goodwill", "reason": "r"}).to_string();
+        let request = axum::http::Request::post(format!("{account}/adjustments"))
+            .header("authorization", format!("Bearer {key}"))
+            .header("idempotency-key", n.to_string())
+            .header("content-type", "application/json");
+        daybook.send(request.body(body.into()).unwrap()).await
+    };
+    for n in 0..5 {
+        adjust(n).await.expect(201);
+    }
+    daybook.set_clock("2026-01-01T23:59:59.999999Z").await;
+    assert_eq!(adjust(5).await.problem("forbidden")["used"], "5000");
+    daybook.set_clock("2026-01-02T00:00:00Z").await;
+    adjust(5).await.expect(201);
 }

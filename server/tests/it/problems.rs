@@ -102,3 +102,60 @@ async fn a_panic_is_a_problem_document_too() {
     assert_eq!(reply.status, 500);
     assert!(!reply.text.contains("on purpose"));
 }
+
+#[tokio::test]
+async fn what_the_framework_refuses_by_itself_is_a_problem_document_too() {
+    let daybook = Daybook::start().await;
+    let paths = [
+        ("GET", "/v1/accounts/%ff"),
+        ("GET", "/v1/accounts/%ff/balance"),
+        ("GET", "/v1/accounts/a/holds/%c3%28"),
+        ("POST", "/v1/accounts/%ff/charges"),
+        ("POST", "/v1/accounts/a/jobs/%ff/started"),
+        ("GET", "/v1/accounts/a/entries/%ff"),
+        ("GET", "/problems/%ff"),
+    ];
+    for (method, path) in paths {
+        let reply = daybook.send(daybook.request(method, path).body(Body::empty()).unwrap()).await;
+        reply.problem("invalid_request");
+        assert_eq!(reply.status, 400, "{path}");
+    }
+    for (method, path) in
+        [("POST", "/live"), ("DELETE", "/ready"), ("POST", "/problems"), ("PUT", "/docs/api")]
+    {
+        let reply = daybook.send(daybook.request(method, path).body(Body::empty()).unwrap()).await;
+        reply.problem("method_not_allowed");
+        assert_eq!(reply.status, 405, "{path}");
+        assert!(reply.header("allow").contains("GET"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_says_that_the_database_is_away_and_offers_neither_way_in_nor_out() {
+    let daybook = Daybook::start().await;
+    daybook.user("ada@example.org", backoffice::access::Role::Customer, &[]).await;
+    let ada = daybook.signed_in("ada@example.org").await;
+    daybook.state.pool.close().await;
+    for path in ["/", "/history", "/history?kind=CONSUME"] {
+        let page = daybook.visit(&ada, path).await;
+        assert_eq!((page.status.as_u16(), page.header("retry-after")), (503, "5"), "{path}");
+        assert!(page.text.contains("The ledger cannot be read right now"), "{path}");
+        assert!(page.text.contains("Try again"), "{path}");
+        assert!(!page.text.contains("Sign in") && !page.text.contains("Sign out"), "{path}: {}", page.text);
+    }
+    let login = daybook.visit(&ada, "/login").await;
+    assert!(login.status == 200 && login.text.contains("Nothing is lost"), "{}", login.text);
+
+    // What went wrong cannot be kept in a session now; the person is told all the same.
+    let form = Request::post("/api/sign_in")
+        .header("accept", "text/html")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Body::from("email=ada%40example.org&password=seven+blue+kettles&next=%2Fhistory"));
+    let reply = daybook.send(form.unwrap()).await;
+    assert_eq!(reply.status, 302, "{}", reply.text);
+    let back = reply.header("location");
+    assert_eq!(back, "/login?next=%2Fhistory&unavailable=1");
+    let told = daybook.send(Request::get(back).body(Body::empty()).unwrap()).await;
+    assert!(told.text.contains("The ledger cannot be read right now. Nothing is lost."), "{}", told.text);
+    assert!(told.text.contains("value=\"/history\""), "the way on is kept: {}", told.text);
+}

@@ -141,6 +141,28 @@ impl Daybook {
         self.send(request.body(body.into()).unwrap()).await
     }
 
+    /// Signs in as a browser without script does; the cookie of the session.
+    pub async fn signed_in(&self, email: &str) -> String {
+        let form = Request::post("/api/sign_in")
+            .header("accept", "text/html")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Body::from(format!("email={}&password={}", encoded(email), encoded(PASSWORD))));
+        let reply = self.send(form.unwrap()).await;
+        assert_eq!((reply.status.as_u16(), reply.header("location")), (302, "/"), "{}", reply.text);
+        reply.header("set-cookie").split(';').next().unwrap().to_owned()
+    }
+
+    /// What somebody with this session sees.
+    pub async fn visit(&self, cookie: &str, path: &str) -> Reply {
+        self.send(Request::get(path).header("cookie", cookie).body(Body::empty()).unwrap()).await
+    }
+
+    /// Sets the clock of a rehearsal instance.
+    pub async fn set_clock(&self, now: &str) {
+        let request = self.request("PUT", "/v1/test-clock").header("content-type", "application/json");
+        self.send(request.body(json!({"now": now}).to_string().into()).unwrap()).await.expect(200);
+    }
+
     /// A new account with a paid grant that never ends. Its id, and its path.
     pub async fn account(&self, external_ref: &str, credits: &str) -> (AccountId, String) {
         let account =
@@ -186,6 +208,10 @@ impl Drop for Daybook {
 
 pub fn now() -> DateTime<Utc> {
     machine_now()
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 /// The texts of one field in a list.

@@ -241,3 +241,34 @@ fn a_write_off_is_at_most_the_debt() {
     bench.adjust("50", ReasonCode::WriteOff);
     assert_eq!(bench.figures(), "0 0 0");
 }
+
+#[test]
+fn what_was_given_away_cannot_be_clawed_back() {
+    let mut bench = Bench::new();
+    bench.paid("50");
+    let correction = bench.adjust_verb("5", ReasonCode::Goodwill);
+    let Verb::Adjust { id: goodwill, .. } = correction else { panic!() };
+    bench.post(correction);
+    let trial = bench.grant("10", Pool::Trial, Expiry::Never);
+    let coupon = bench.grant("10", Pool::Promo, Expiry::Never);
+    for gift in [trial, coupon, goodwill] {
+        let verb = Verb::Clawback { grant: gift, amount: credits("0.000001"), payment_ref: None };
+        assert_eq!(bench.refused(verb), Refusal::ClawbackExceedsGrant { clawable: credits("0") });
+    }
+    assert_eq!(bench.figures(), "75 0 0");
+}
+
+#[test]
+fn the_payment_that_went_back_and_came_again_is_named() {
+    let mut bench = Bench::new();
+    let grant = bench.paid("50");
+    let payment_ref = |name: &str| Some(name.to_owned());
+    for (name, amount) in [("dispute 1", "20"), ("dispute 2", "10")] {
+        let amount = credits(amount);
+        let set = bench.post(Verb::Clawback { grant, amount, payment_ref: payment_ref(name) });
+        assert_eq!(set[0].answer.payment_ref.as_deref(), Some(name));
+    }
+    let set = bench.post(Verb::Restore { grant, amount: credits("30"), payment_ref: payment_ref("won") });
+    let named: Vec<_> = set.iter().map(|entry| (entry.kind, entry.answer.payment_ref.as_deref())).collect();
+    assert_eq!(named, [(Kind::Restore, Some("won")), (Kind::Restore, Some("won"))]);
+}

@@ -6,7 +6,8 @@ use super::bench::main;
 use super::{Bench, at, credits, lines_of};
 use crate::command::{JobKind, JobMarker, ReverseOutcome, Verb};
 use crate::credits::Credits;
-use crate::entry::{Kind, Use};
+use crate::entry::{Kind, NoteKind, Use};
+use crate::ids::Seq;
 use crate::quota::{Quota, Subject, Window};
 use crate::refusal::{Missing, Refusal};
 
@@ -118,6 +119,116 @@ fn a_jobs_refund_reverses_an_open_hold() {
     assert!(!bench.hold_state(hold).needs_review);
     assert_eq!(bench.replayed(Verb::RefundJob), set[0].seq);
     assert_eq!(bench.refused(STARTED), Refusal::JobRefunded);
+}
+
+/// The hold expires, a second one of the same job is placed, the first is settled late, the second in time.
+fn charged_twice(bench: &mut Bench) -> (Seq, Seq) {
+    let first = bench.hold("10");
+    bench.at("2026-01-01T00:10:00Z");
+    let second = bench.hold("20");
+    let late = main(&bench.settle(first, "10")).seq;
+    let in_time = main(&bench.settle(second, "15")).seq;
+    assert_eq!(bench.figures(), "75 0 0");
+    (late, in_time)
+}
+
+#[test]
+fn a_jobs_refund_gives_back_every_charge_of_a_job_that_was_charged_twice() {
+    let mut bench = bench_with_job();
+    let (late, in_time) = charged_twice(&mut bench);
+    let set = bench.post(Verb::RefundJob);
+    let shown: Vec<_> =
+        set.iter().map(|entry| (entry.kind, entry.reverses, entry.amount, entry.is_main)).collect();
+    assert_eq!(
+        shown,
+        [
+            (Kind::Refund, Some(late), credits("10"), true),
+            (Kind::Refund, Some(in_time), credits("15"), false)
+        ]
+    );
+    assert_eq!(set.iter().map(|entry| entry.answer.job_refund).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(bench.figures(), "100 0 0");
+    assert_eq!(bench.replayed(Verb::RefundJob), set[0].seq);
+    assert_eq!(bench.refused(STARTED), Refusal::JobRefunded);
+}
+
+#[test]
+fn a_jobs_refund_gives_back_what_is_left_of_each_charge() {
+    let mut bench = bench_with_job();
+    let (late, in_time) = charged_twice(&mut bench);
+    bench.refund(late, "10");
+    bench.refund(in_time, "4");
+    let set = bench.post(Verb::RefundJob);
+    assert_eq!(set.len(), 1);
+    assert_eq!((set[0].reverses, set[0].amount), (Some(in_time), credits("11")));
+    assert_eq!(bench.figures(), "100 0 0");
+}
+
+#[test]
+fn a_jobs_refund_gives_back_a_late_settle_and_reverses_the_hold_that_is_open() {
+    let mut bench = bench_with_job();
+    let first = bench.hold("10");
+    bench.at("2026-01-01T00:10:00Z");
+    let second = bench.hold("20");
+    let late = main(&bench.settle(first, "12")).seq;
+    let set = bench.post(Verb::RefundJob);
+    let kinds: Vec<_> = set.iter().map(|entry| (entry.kind, entry.reverses, entry.is_main)).collect();
+    assert_eq!(kinds, [(Kind::Refund, Some(late), true), (Kind::AuthReversal, None, false)]);
+    assert_eq!(set[0].answer.hold, None);
+    assert_eq!(bench.hold_state(second).reversed, credits("20"));
+    assert_eq!(bench.figures(), "100 0 0");
+}
+
+#[test]
+fn a_jobs_refund_of_a_charge_that_was_given_back_notes_that_the_job_is_refunded() {
+    let mut bench = bench_with_job();
+    let charge = bench.charge("10");
+    bench.refund(charge, "10");
+    let set = bench.post(Verb::RefundJob);
+    assert_eq!((set.len(), set[0].kind, set[0].note), (1, Kind::Note, Some(NoteKind::JobRefunded)));
+    assert!(set[0].answer.job_refund && set[0].lines.is_empty());
+    assert_eq!(set[0].call.job_id.as_deref(), Some("j"));
+    assert_eq!(bench.replayed(Verb::RefundJob), set[0].seq);
+    assert_eq!(bench.refused(STARTED), Refusal::JobRefunded);
+    assert_eq!(bench.figures(), "100 0 0");
+}
+
+#[test]
+fn a_job_that_was_charged_nothing_can_be_refunded() {
+    let mut bench = bench_with_job();
+    bench.charge("0");
+    assert_eq!(bench.post(Verb::RefundJob)[0].note, Some(NoteKind::JobRefunded));
+    assert_eq!(bench.refused(STARTED), Refusal::JobRefunded);
+}
+
+#[test]
+fn what_a_jobs_refund_gives_to_an_ended_grant_ends_again_in_the_set() {
+    let mut bench = Bench::new();
+    bench.call.job_id = Some("j".into());
+    bench.promo("30", "2026-01-02");
+    charged_in_part(&mut bench);
+    bench.at("2026-01-03");
+    let set = bench.post(Verb::RefundJob);
+    let kinds: Vec<_> = set.iter().map(|entry| (entry.kind, entry.amount)).collect();
+    // What was left lapses before the main entry; both charges come back and end once.
+    assert_eq!(
+        kinds,
+        [
+            (Kind::Expire, credits("-13")),
+            (Kind::Refund, credits("10")),
+            (Kind::Refund, credits("7")),
+            (Kind::Expire, credits("-17"))
+        ]
+    );
+    assert!(set[1].is_main);
+}
+
+fn charged_in_part(bench: &mut Bench) {
+    let first = bench.hold("10");
+    bench.at("2026-01-01T00:10:00Z");
+    let second = bench.hold("7");
+    bench.settle(first, "10");
+    bench.settle(second, "7");
 }
 
 #[test]

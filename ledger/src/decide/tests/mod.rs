@@ -11,5 +11,8 @@ mod lapses;
 mod limits;
 mod lines;
 mod loaded;
+mod signals;
 
-use bench::{Bench, at, credits, lines_of};
+pub(crate) use bench::{Bench, at, credits};
+
+use bench::lines_of;

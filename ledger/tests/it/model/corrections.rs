@@ -13,34 +13,33 @@ use super::verbs::{AMOUNT_MAX, BALANCE_MAX, invalid, sized};
 use super::{Event, Fact, From, Instant, Micro, Model, credits};
 
 impl Model {
-    pub fn refund(&mut self, seq: Seq, amount: Option<Credits>, now: Instant) -> Result<i64, Refusal> {
+    pub fn refund(&mut self, seq: Seq, amount: Option<Credits>, now: Instant) -> Result<(), Refusal> {
         let asked = amount.map(|amount| sized(amount, 1)).transpose()?;
         let written = self.event(seq.0).filter(|event| event.set != 0);
         let Some(original) = written else { return Err(Refusal::NotFound { what: Missing::Entry }) };
         if !matches!(original.kind, Kind::Consume | Kind::Settle) {
             return Err(Refusal::NotRefundable);
         }
-        let (used, hold) = (original.used.clone(), original.hold);
         let left: Micro = self.left_of(seq.0).iter().sum();
         let amount = asked.unwrap_or(left);
         if amount > left || amount == 0 {
             return Err(Refusal::RefundExceedsCharge { refundable: credits(left) });
         }
-        let (facts, spread) = self.give_back(seq.0, amount, now);
-        let used = used.map(|(at, call, _)| (at, call, -amount));
-        let event = Event {
-            main: true,
-            facts,
-            spread,
-            used,
-            hold,
-            reverses: Some(seq.0),
-            ..Event::new(Kind::Refund)
-        };
-        let refund = self.post(event, now);
+        self.give_usage_back(seq.0, amount, true, now);
         self.expire_ended(now);
-        self.within_balance()?;
-        Ok(refund)
+        self.within_balance()
+    }
+
+    /// The event that gives usage back; what came back to ended grants has yet to end again.
+    pub fn give_usage_back(&mut self, seq: i64, amount: Micro, main: bool, now: Instant) {
+        let original = self.event(seq).unwrap();
+        let (used, hold) = (original.used.clone(), original.hold);
+        let (facts, spread) = self.give_back(seq, amount, now);
+        let used = used.map(|(at, call, _)| (at, call, -amount));
+        self.post(
+            Event { main, facts, spread, used, hold, reverses: Some(seq), ..Event::new(Kind::Refund) },
+            now,
+        );
     }
 
     /// What the clawbacks of a grant took and restores did not give back.
@@ -57,8 +56,11 @@ impl Model {
         let Some(grant) = self.grant(id).cloned() else {
             return Err(Refusal::NotFound { what: Missing::Grant });
         };
-        let clawable = grant.amount - self.clawed(id);
+        // What was given away has no payment that could go back.
+        let paid = if grant.pool == Pool::Paid { grant.amount } else { 0 };
+        let clawable = paid - self.clawed(id);
         if amount > clawable {
+            self.tag(if paid == 0 { "clawback: of a gift" } else { "clawback: too much" });
             return Err(Refusal::ClawbackExceedsGrant { clawable: credits(clawable) });
         }
         let lapsed = self.total(|fact| match *fact {

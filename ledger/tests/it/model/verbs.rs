@@ -50,9 +50,7 @@ impl Model {
                 self.expire_ended(now);
             }
             Verb::Reverse { hold, outcome } => self.reverse(*hold, *outcome, now)?,
-            Verb::Refund { seq, amount } => {
-                self.refund(*seq, *amount, now)?;
-            }
+            Verb::Refund { seq, amount } => self.refund(*seq, *amount, now)?,
             Verb::Clawback { grant, amount, .. } => self.clawback(*grant, *amount, now)?,
             Verb::Restore { grant, amount, .. } => self.restore(*grant, *amount, now)?,
             Verb::Void { grant } => return self.void(*grant, now),
@@ -201,38 +199,61 @@ impl Model {
         POSTED
     }
 
-    /// Gives an orphaned job's charge back, or reverses its open hold.
+    /// What was taken for a job: its charges, and the settles of its holds.
+    fn taken_for(&self, job: &str) -> Vec<i64> {
+        let of = |event: &&Event| match event.kind {
+            Kind::Consume => event.job.as_ref().is_some_and(|(name, _)| name == job),
+            Kind::Settle => self.hold(event.hold.unwrap()).unwrap().call.job_id.as_deref() == Some(job),
+            _ => false,
+        };
+        self.events.iter().filter(of).map(|event| event.seq).collect()
+    }
+
+    /// Makes the customer whole for a job: every charge comes back as far as it has not yet, an open hold is
+    /// reversed, and if there is nothing of either left, a note says that the job is refunded.
     fn refund_job(&mut self, command: &Command, now: Instant) -> Verdict {
         let Some(job) = command.call.job_id.clone() else { return invalid("job_id") };
         if let Some(first) = self.job_first(&job, JobKind::Refund) {
             return Ok(Expected::Replay(Seq(first.seq)));
         }
-        let any = |event: &Event| {
-            event.job.as_ref().is_some_and(|(name, of)| *name == job && *of == JobKind::Charge)
-        };
-        let none = if self.events.iter().any(any) {
-            Refusal::NotRefundable
-        } else {
-            Refusal::NotFound { what: Missing::Job }
-        };
-        let charge = self.job_first(&job, JobKind::Charge).ok_or(none)?;
-        let (seq, hold) = (charge.seq, charge.hold);
-        let hold = hold.map(|id| self.hold(id).unwrap().clone());
-        let refund = match hold {
-            None => self.refund(Seq(seq), None, now)?,
-            Some(hold) if hold.status == HoldStatus::Open => {
-                self.tag("refund_job: an open hold");
-                let seq = self.take_back(hold.id, Kind::AuthReversal, HoldStatus::Reversed, now, now, true);
-                self.expire_ended(now);
-                seq
+        let charged = self.taken_for(&job);
+        let is_open =
+            |hold: &&Hold| hold.status == HoldStatus::Open && hold.call.job_id.as_ref() == Some(&job);
+        let open = self.book.holds.iter().find(is_open).map(|hold| hold.id);
+        if charged.is_empty() && open.is_none() {
+            let tried = self.events.iter().filter_map(|event| event.job.as_ref());
+            let known = tried.filter(|(name, kind)| *name == job && *kind == JobKind::Charge).count() > 0;
+            return Err(if known {
+                Refusal::NotRefundable
+            } else {
+                Refusal::NotFound { what: Missing::Job }
+            });
+        }
+        let before = self.events.len();
+        for seq in charged {
+            let left = self.left_of(seq).iter().sum();
+            if left > 0 {
+                let (nth, settle) =
+                    (self.events.len() - before, self.event(seq).unwrap().kind == Kind::Settle);
+                self.tag(if settle { "refund_job: a settled hold" } else { "refund_job: a charge" });
+                if nth > 0 {
+                    self.tag("refund_job: several charges");
+                }
+                self.give_usage_back(seq, left, nth == 0, now);
             }
-            Some(hold) => {
-                self.tag("refund_job: a settled hold");
-                self.refund(Seq(hold.late.or(hold.ended_by).unwrap()), None, now)?
-            }
-        };
-        let event = self.events.iter_mut().find(|event| event.seq == refund).unwrap();
-        event.job = Some((job, JobKind::Refund));
+        }
+        if let Some(id) = open {
+            self.tag("refund_job: an open hold");
+            let alone = self.events.len() == before;
+            self.take_back(id, Kind::AuthReversal, HoldStatus::Reversed, now, now, alone);
+        }
+        if self.events.len() == before {
+            self.tag("refund_job: nothing left");
+            self.note(NoteKind::JobRefunded, now);
+        }
+        self.events[before].job = Some((job, JobKind::Refund));
+        self.expire_ended(now);
+        self.within_balance()?;
         POSTED
     }
 

@@ -67,7 +67,7 @@ pub async fn create(
     let account = resolve(&state, &account).await?;
     let body: AdjustmentBody = input::parse(&write.body)?;
     let posted = adjust(&state, &write.caller, account, key, body).await?;
-    response(Kind::Adjustment, &posted)
+    response(Kind::Adjustment, &posted, None)
 }
 
 /// Reserves a part of the day's sum, posts, and gives it back if the ledger refuses. Only finance may make paid credits by
@@ -85,7 +85,9 @@ pub async fn adjust(
     }
     let (_, key_digest) = key;
     let what = Adjusting { amount: body.amount.0, key_digest };
-    let reservation = state.access.reserve_adjustment(&may, what, caller.now).await?;
+    // The day is the ledger's: what a correction counts towards is the day its entry stands on.
+    let now = state.ledger.now().await?;
+    let reservation = state.access.reserve_adjustment(&may, what, now).await?;
     let command = body.draft(caller.now).adjustment(may, key);
     match state.ledger.submit(command).await {
         // Also where this request was the second of two: the sum was taken for the one that posted.

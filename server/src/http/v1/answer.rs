@@ -10,6 +10,7 @@ use ledger::service::Posted;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::placed::Placed;
 use super::schema::CreditsText;
 use super::shapes::{Balance, Drawn, EntryShape, Grant, Hold, ReturnedShape, from_main};
 use crate::http::problem::{Problem, internal};
@@ -126,9 +127,9 @@ pub struct JobAnswer<'a> {
 }
 
 /// The whole response.
-pub fn response(kind: Kind, posted: &Posted) -> Result<Response<Body>, Problem> {
+pub fn response(kind: Kind, posted: &Posted, placed: Option<Placed>) -> Result<Response<Body>, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
-    write(kind, posted, &mut body)?;
+    write(kind, posted, placed, &mut body)?;
     Ok(json(kind.status(), posted.replayed, body))
 }
 
@@ -156,8 +157,8 @@ pub fn put(body: &impl Serialize, out: &mut Vec<u8>) -> Result<(), Problem> {
     })
 }
 
-/// Writes the body of the answer.
-pub fn write(kind: Kind, posted: &Posted, out: &mut Vec<u8>) -> Result<(), Problem> {
+/// Writes the body of the answer. `placed` is of the hold that it shows, where the main entry has not placed it.
+pub fn write(kind: Kind, posted: &Posted, placed: Option<Placed>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let (Some(main), Some(last)) = (posted.set.main(), posted.set.last()) else {
         tracing::error!("an accepted command has an entry set without a main entry");
         return Err(internal());
@@ -165,7 +166,8 @@ pub fn write(kind: Kind, posted: &Posted, out: &mut Vec<u8>) -> Result<(), Probl
     let entry = EntryShape::of(main);
     let balance = Balance::after(last);
     let Answer { grant, hold, settled, released, overrun, late, refundable, returned, .. } = &main.answer;
-    let hold = hold.as_ref().map(Hold::of);
+    let placed = hold.as_ref().map(|_| placed.unwrap_or_else(|| Placed::of(main)));
+    let hold = hold.as_ref().zip(placed.as_ref()).map(|(hold, placed)| Hold::of(hold, placed));
     let grant = grant.as_ref().map(Grant::of);
     let or_zero = |amount: &Option<Credits>| amount.unwrap_or(Credits::ZERO);
     match kind {

@@ -20,13 +20,14 @@ use utoipa::ToSchema;
 
 use super::adjustments::{AdjustmentBody, adjust};
 use super::answer::{self, Kind, json, put};
-use super::caller::{Caller, PathId, Verb, Write, key_name, resolve};
+use super::caller::{Caller, PathId, Verb, Write, Written, key_name, resolve};
 use super::charges::ChargeBody;
 use super::entries::RefundBody;
 use super::grants::{ExtendBody, GrantBody, VoidBody};
 use super::holds::{HoldBody, ReleaseBody, RenewBody, ReverseBody, SettleBody};
 use super::input::{Word, parse, parse_text};
 use super::jobs::{CompletedBody, FailedBody, StartedBody};
+use super::placed::{Placed, placed};
 use crate::http::problem::{Name, Problem};
 use crate::security::RequestId;
 use crate::state::AppState;
@@ -124,8 +125,19 @@ pub async fn create(
     for text in commands {
         steps.push(reader.step(text.get()).await);
     }
-    let results = run(&state, &write.caller, steps).await;
-    Ok(json(StatusCode::OK, false, written(&results, &request_id)?))
+    let mut results = run(&state, &write.caller, steps).await;
+    let mut of_holds = Vec::with_capacity(results.len());
+    for result in &mut results {
+        let found = match result {
+            Ok((posted, _)) => placed(&state, posted).await,
+            Err(_) => Ok(None),
+        };
+        of_holds.push(found.unwrap_or_else(|problem| {
+            *result = Err(problem);
+            None
+        }));
+    }
+    Ok(json(StatusCode::OK, false, written(&results, of_holds, &request_id)?))
 }
 
 /// What a command comes to before it is posted.
@@ -179,10 +191,10 @@ async fn submit(
     }
 }
 
-fn written(results: &[Outcome], request_id: &str) -> Result<Vec<u8>, Problem> {
+fn written(results: &[Outcome], of_holds: Vec<Option<Placed>>, request_id: &str) -> Result<Vec<u8>, Problem> {
     let mut out = Vec::with_capacity(1_024 * results.len() + 16);
     out.extend_from_slice(b"{\"results\":[");
-    for (place, result) in results.iter().enumerate() {
+    for (place, (result, placed)) in results.iter().zip(of_holds).enumerate() {
         if place > 0 {
             out.push(b',');
         }
@@ -194,7 +206,7 @@ fn written(results: &[Outcome], request_id: &str) -> Result<Vec<u8>, Problem> {
             format!("{{\"status\":{},\"replayed\":{replayed},\"body\":", status.as_u16()).as_bytes(),
         );
         match result {
-            Ok((posted, kind)) => answer::write(*kind, posted, &mut out)?,
+            Ok((posted, kind)) => answer::write(*kind, posted, placed, &mut out)?,
             Err(problem) => put(&problem.document(request_id), &mut out)?,
         }
         out.push(b'}');
@@ -301,6 +313,7 @@ impl<'de, B: Deserialize<'de>, O: PathId> Deserialize<'de> for Envelope<B, O> {
                     map,
                     apart: &mut apart,
                     of_field: O::FIELD,
+                    of_written: O::WRITTEN,
                 }))?;
                 let account = apart.account.ok_or_else(|| A::Error::missing_field("account"))?;
                 let of = match (apart.of, O::FIELD) {
@@ -329,6 +342,7 @@ struct Rest<'a, A> {
     map: A,
     apart: &'a mut Apart,
     of_field: Option<&'static str>,
+    of_written: Written,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
@@ -336,53 +350,28 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         while let Some(field) = self.map.next_key::<Cow<'de, str>>()? {
-            let (slot, name) = match field.as_ref() {
-                "idempotency_key" => (&mut self.apart.key, "idempotency_key"),
-                "account" => (&mut self.apart.account, "account"),
-                "do" => (&mut self.apart.verb, "do"),
+            let (slot, name, how) = match field.as_ref() {
+                "idempotency_key" => (&mut self.apart.key, "idempotency_key", Written::Text),
+                "account" => (&mut self.apart.account, "account", Written::Text),
+                "do" => (&mut self.apart.verb, "do", Written::Text),
                 other if self.of_field == Some(other) => {
-                    (&mut self.apart.of, self.of_field.unwrap_or_default())
+                    (&mut self.apart.of, self.of_field.unwrap_or_default(), self.of_written)
                 }
                 _ => return seed.deserialize(serde::de::value::CowStrDeserializer::new(field)).map(Some),
             };
             if slot.is_some() {
                 return Err(A::Error::duplicate_field(name));
             }
-            let Scalar(text) = self.map.next_value()?;
-            *slot = Some(text);
+            *slot = Some(match how {
+                Written::Text => self.map.next_value::<Cow<'de, str>>()?.into_owned(),
+                Written::Number => self.map.next_value::<i64>()?.to_string(),
+            });
         }
         Ok(None)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
         self.map.next_value_seed(seed)
-    }
-}
-
-/// A string, or the digits of a whole number (`seq`).
-struct Scalar(String);
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
-        struct Either;
-
-        impl Visitor<'_> for Either {
-            type Value = Scalar;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar(text.to_owned()))
-            }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Scalar, E> {
-                Ok(Scalar(number.to_string()))
-            }
-        }
-
-        deserializer.deserialize_any(Either)
     }
 }
 
@@ -422,5 +411,24 @@ mod tests {
         assert_eq!(pointer(r#"{"do":"charge","account":"a","amount":1,"hold":"x"}"#), "/hold");
         assert_eq!(pointer(r#"{"do":"charge","account":"a"}"#), "/amount");
         assert_eq!(read::<ReleaseBody, HoldId>(r#"{"do":"release","account":"a"}"#).unwrap_err().0, "/hold");
+        assert_eq!(
+            pointer(r#"{"do":"charge","account":"a","amount":1,"idempotency_key":5}"#),
+            "/idempotency_key"
+        );
+        assert_eq!(pointer(r#"{"do":"charge","account":7,"amount":1}"#), "/account");
+    }
+
+    #[test]
+    fn an_entry_is_named_by_a_number_and_everything_else_by_a_string() {
+        let refund = |seq: &str| {
+            let text = format!(r#"{{"do":"refund","account":"a","seq":{seq},"reason":"r"}}"#);
+            read::<RefundBody, Seq>(&text).map_err(|(pointer, _)| pointer).map(|(_, _, of)| of)
+        };
+        assert_eq!(refund("7"), Ok("7".to_owned()));
+        for wrong in ["\"7\"", "7.0", "7.5", "true", "null", "[7]", "9223372036854775808"] {
+            assert_eq!(refund(wrong), Err("/seq".to_owned()), "{wrong}");
+        }
+        let hold = read::<ReleaseBody, HoldId>(r#"{"do":"release","account":"a","hold":5}"#);
+        assert_eq!(hold.unwrap_err().0, "/hold");
     }
 }

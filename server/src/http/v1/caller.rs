@@ -1,6 +1,7 @@
 //! Who calls, and what a write brings: API key, idempotency key, body.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -16,6 +17,8 @@ use serde::Deserialize;
 use super::answer::{self, Kind};
 use super::draft::Draft;
 use super::input::{self, Text};
+use super::placed::placed;
+use crate::http::body;
 use crate::http::problem::{Name, Problem};
 use crate::state::{AppState, machine_now};
 
@@ -87,8 +90,18 @@ pub trait Verb: for<'de> Deserialize<'de> {
 pub trait PathId: Sized {
     /// Its field in a batch; `None` where there is nothing to name.
     const FIELD: Option<&'static str>;
+    /// How that field is written in JSON.
+    const WRITTEN: Written = Written::Text;
 
     fn parse(text: &str) -> Result<Self, Problem>;
+}
+
+/// The JSON type of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    Text,
+    /// A whole number.
+    Number,
 }
 
 impl PathId for () {
@@ -103,7 +116,8 @@ impl Write {
     pub async fn read(request: Request, state: &AppState, bytes_max: usize) -> Result<Write, Problem> {
         let (parts, body) = request.into_parts();
         let caller = Caller::of(&parts.headers, state).await?;
-        let body = read_body(&parts.headers, body, bytes_max).await?;
+        let wait = state.config.http.body_wait();
+        let body = read_body(&parts.headers, body, bytes_max, wait).await?;
         Ok(Write { caller, headers: parts.headers, body })
     }
 
@@ -145,7 +159,8 @@ impl Write {
         if posted.replayed {
             state.metrics.count_replay();
         }
-        answer::response(kind, &posted)
+        let placed = placed(state, &posted).await?;
+        answer::response(kind, &posted, placed)
     }
 }
 
@@ -180,20 +195,20 @@ fn bearer(value: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
 }
 
-async fn read_body(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
-    let too_large = || Problem::new(Name::TooLarge, format!("The body has more than {bytes_max} bytes."));
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+    wait: Duration,
+) -> Result<Bytes, Problem> {
     let declared = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|text| text.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > bytes_max) {
-        return Err(too_large());
+        return Err(body::too_large(bytes_max));
     }
-    let bytes = match axum::body::to_bytes(body, bytes_max).await {
-        Ok(bytes) => bytes,
-        Err(error) if is_length_limit(&error) => return Err(too_large()),
-        Err(_) => return Err(Problem::new(Name::InvalidRequest, "The body did not arrive whole.")),
-    };
+    let bytes = body::whole(body, bytes_max, wait).await?;
     if bytes.is_empty() || is_json(headers) {
         Ok(bytes)
     } else {
@@ -202,11 +217,6 @@ async fn read_body(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<
             "The body must be application/json in UTF-8, and not compressed.",
         ))
     }
-}
-
-fn is_length_limit(error: &axum::Error) -> bool {
-    let source = std::error::Error::source(error);
-    source.is_some_and(|source| source.to_string().contains("length limit"))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

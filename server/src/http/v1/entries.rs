@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::answer::{Kind, RefundAnswer, ok};
-use super::caller::{Caller, PathId, Verb, Write};
+use super::caller::{Caller, PathId, Verb, Write, Written};
 use super::draft::Draft;
 use super::input::{PositiveAmount, Reason};
 use super::list::{self, list, page_request, query};
@@ -23,6 +23,7 @@ use crate::state::AppState;
 
 impl PathId for Seq {
     const FIELD: Option<&'static str> = Some("seq");
+    const WRITTEN: Written = Written::Number;
 
     fn parse(text: &str) -> Result<Seq, Problem> {
         let seq = text.parse::<i64>().ok().filter(|seq| *seq > 0);

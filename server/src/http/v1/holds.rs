@@ -16,7 +16,8 @@ use super::answer::{HoldAnswer, HoldChangeAnswer, Kind, SettleAnswer, ok};
 use super::caller::{Caller, PathId, Verb, Write};
 use super::draft::Draft;
 use super::input::{Amount, Metadata, Name, Reason, Text, Time, Word, metadata, text};
-use super::list::{self, list, page_request, query};
+use super::list::{self, page_request, query};
+use super::placed::placed_all;
 use super::shapes::{Hold, List};
 use crate::http::problem::Problem;
 use crate::state::AppState;
@@ -272,9 +273,13 @@ pub async fn index(
     let account = caller.reads(&state, &account).await?.account();
     let Query(HoldsQuery { status, limit, cursor }) = query(&uri)?;
     let status = list::word(status.as_deref(), "status", HoldStatus::parse)?;
-    let page = state.ledger.holds(account, status, &page_request(limit.as_deref(), cursor)?).await?;
+    let mut page = state.ledger.holds(account, status, &page_request(limit.as_deref(), cursor)?).await?;
     list::must_exist(&state, account, page.rows.is_empty()).await?;
-    list(&page, Hold::of)
+    let placed = placed_all(&state, account, &page.rows).await?;
+    // A hold without its entry was purged between the two looks.
+    page.rows.retain(|hold| placed.contains_key(&hold.seq));
+    let shown = page.rows.iter().filter_map(|hold| Some(Hold::of(hold, placed.get(&hold.seq)?)));
+    ok(&List { data: shown.collect(), next_cursor: page.next.clone() })
 }
 
 /// One hold.
@@ -289,6 +294,8 @@ pub async fn show(
     caller: Caller,
 ) -> Result<Response<Body>, Problem> {
     let account = caller.reads(&state, &account).await?.account();
-    let hold = state.ledger.hold(account, HoldId::parse(&hold)?).await?;
-    ok(&Hold::of(&hold.ok_or_else(|| Problem::not_found("There is no such hold."))?))
+    let unknown = || Problem::not_found("There is no such hold.");
+    let hold = state.ledger.hold(account, HoldId::parse(&hold)?).await?.ok_or_else(unknown)?;
+    let placed = placed_all(&state, account, std::slice::from_ref(&hold)).await?;
+    ok(&Hold::of(&hold, placed.get(&hold.seq).ok_or_else(unknown)?))
 }

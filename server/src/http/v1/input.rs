@@ -1,6 +1,6 @@
 //! Reading a body strictly: what is not taken is refused with the place where it stands.
 //!
-//! Unknown and repeated fields, exponents, NUL, lone surrogates and text that is too long all end in 400. Types
+//! Unknown and repeated fields, NUL, lone surrogates and text that is too long all end in 400. Types
 //! carry their own limits, so a body that parses is within them.
 
 use std::borrow::Cow;
@@ -76,16 +76,68 @@ fn plain(error: &serde_json::Error) -> String {
 
 // ---- amounts
 
-/// An amount exactly as written: a decimal string, or a JSON number without an exponent.
-fn credits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Credits, D::Error> {
+/// Digits before the point of a decimal string, as many as the largest amount has, and after it.
+const WHOLE_DIGITS_MAX: usize = 13;
+const PLACES_MAX: usize = 6;
+/// Exponents beyond it write no amount that is taken, whatever stands before them.
+const EXPONENT_MAX: i32 = 30;
+
+/// Whether an amount may go below zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Plus,
+    Either,
+}
+
+/// An amount exactly as written: a decimal string with up to 6 places, or a JSON number. A number may have an exponent,
+/// since programs write small ones so; what it comes to must be an amount all the same.
+fn credits<'de, D: Deserializer<'de>>(deserializer: D, sign: Sign) -> Result<Credits, D::Error> {
     let raw = <&RawValue>::deserialize(deserializer)?.get();
     let text = match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(text) => text,
-        None if raw.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => raw,
+        Some(text) => as_string(text).map(Cow::Borrowed),
+        None if raw.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => as_number(raw),
         None => return Err(D::Error::custom("is neither a decimal string such as \"12.5\" nor a number")),
     };
-    let amount = Credits::parse(text).map_err(D::Error::custom)?;
+    let text = text.map_err(D::Error::custom)?;
+    let amount = Credits::parse(&text).map_err(D::Error::custom)?;
+    if sign == Sign::Plus && (amount.is_negative() || raw.starts_with("\"-")) {
+        return Err(D::Error::custom("is negative"));
+    }
     if amount.abs() > amount_max() { Err(D::Error::custom(AmountError::TooLarge)) } else { Ok(amount) }
+}
+
+/// The digits as the API description draws them, zeros that say nothing included.
+fn as_string(text: &str) -> Result<&str, AmountError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    match () {
+        () if whole.len() > WHOLE_DIGITS_MAX => Err(AmountError::TooLarge),
+        () if fraction.len() > PLACES_MAX => Err(AmountError::TooFine),
+        () => Ok(text),
+    }
+}
+
+/// A JSON number in plain notation.
+fn as_number(raw: &str) -> Result<Cow<'_, str>, AmountError> {
+    let Some((mantissa, exponent)) = raw.split_once(['e', 'E']) else { return Ok(Cow::Borrowed(raw)) };
+    let exponent = exponent.parse::<i32>().ok().filter(|exponent| exponent.abs() <= EXPONENT_MAX);
+    let exponent = exponent.ok_or(AmountError::TooLarge)?;
+    let (minus, digits) = match mantissa.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let shift = usize::try_from(exponent.unsigned_abs()).unwrap_or_default();
+    Ok(Cow::Owned(if exponent < 0 {
+        let (kept, moved) = whole.split_at(whole.len().saturating_sub(shift));
+        let zeros = "0".repeat(shift.saturating_sub(whole.len()));
+        format!("{minus}0{kept}.{zeros}{moved}{fraction}")
+    } else {
+        let (moved, kept) = fraction.split_at(shift.min(fraction.len()));
+        let zeros = "0".repeat(shift - moved.len());
+        let point = if kept.is_empty() { "" } else { "." };
+        format!("{minus}{whole}{moved}{zeros}{point}{kept}")
+    }))
 }
 
 /// 0 to 10^12.
@@ -102,14 +154,13 @@ pub struct SignedAmount(pub Credits);
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
-        let amount = credits(deserializer)?;
-        if amount.is_negative() { Err(D::Error::custom("is negative")) } else { Ok(Amount(amount)) }
+        credits(deserializer, Sign::Plus).map(Amount)
     }
 }
 
 impl<'de> Deserialize<'de> for PositiveAmount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PositiveAmount, D::Error> {
-        let amount = credits(deserializer)?;
+        let amount = credits(deserializer, Sign::Plus)?;
         if amount.is_positive() {
             Ok(PositiveAmount(amount))
         } else {
@@ -120,7 +171,7 @@ impl<'de> Deserialize<'de> for PositiveAmount {
 
 impl<'de> Deserialize<'de> for SignedAmount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SignedAmount, D::Error> {
-        let amount = credits(deserializer)?;
+        let amount = credits(deserializer, Sign::Either)?;
         if amount.is_zero() { Err(D::Error::custom("is 0")) } else { Ok(SignedAmount(amount)) }
     }
 }
@@ -386,6 +437,17 @@ mod tests {
             ("0", "0"),
             ("0.1", "0.1"),
             ("1000000000000", "1000000000000"),
+            ("\"80.000000\"", "80"),
+            ("0.5000000", "0.5"),
+            ("1e3", "1000"),
+            ("1E+2", "100"),
+            ("1e-06", "0.000001"),
+            ("1.5e-3", "0.0015"),
+            ("12345e-2", "123.45"),
+            ("1.25e1", "12.5"),
+            ("1.250e2", "125"),
+            ("0e5", "0"),
+            ("0.000001e18", "1000000000000"),
         ] {
             let body = read(&format!("{{\"amount\":{text}}}")).unwrap();
             assert_eq!(body.amount.0.to_string(), amount);
@@ -393,9 +455,18 @@ mod tests {
         for text in [
             "-1",
             "\"-1\"",
-            "1e3",
+            "\"-0\"",
             "\"1e3\"",
+            "\"0.5000000\"",
+            "\"00000000000001\"",
             "1E400",
+            "1e-400",
+            "0e400",
+            "1e99999999999999999999",
+            "1e-7",
+            "1.5e-6",
+            "1e13",
+            "-1e0",
             "NaN",
             "Infinity",
             "null",

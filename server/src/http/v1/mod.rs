@@ -17,15 +17,23 @@ mod input;
 mod jobs;
 mod list;
 pub mod openapi;
+mod placed;
 mod schema;
 mod shapes;
 mod test_clock;
+
+pub use placed::RecentHolds;
 
 use axum::Router;
 use axum::routing::{any, get, post, put};
 
 use super::problem::{Name, Problem};
 use crate::state::AppState;
+
+/// An id of the caller's own, such as a member's, as every request's is checked.
+pub fn checked_name(text: &str) -> Result<String, String> {
+    input::Name::checked(text).map(|input::Text(name)| name)
+}
 
 /// All routes under `/v1`, and what answers there when none fits. Only a rehearsal instance lets its clock be set.
 pub fn routes(has_test_clock: bool) -> Router<AppState> {

@@ -42,12 +42,16 @@ fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
-fn amount_input(pattern: &str, description: &str) -> RefOr<Schema> {
+fn amount_input(pattern: &str, number: ObjectBuilder, description: &str) -> RefOr<Schema> {
     let text = string().pattern(Some(pattern)).examples(["12.5"]);
-    let number = ObjectBuilder::new().schema_type(Type::Number);
     RefOr::T(Schema::AnyOf(
         AnyOfBuilder::new().item(text).item(number).description(Some(description)).build(),
     ))
+}
+
+/// The number form of an amount.
+fn number() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Number).maximum(Some(1_000_000_000_000_i64))
 }
 
 fn time() -> ObjectBuilder {
@@ -94,7 +98,8 @@ described!(
     "Amount",
     amount_input(
         AMOUNT_PATTERN,
-        "0 to 10^12 with up to 6 decimal places: a decimal string, or a number without an exponent."
+        number().minimum(Some(0)),
+        "0 to 10^12 with up to 6 decimal places: a decimal string, or a number, which is taken exactly as written."
     )
 );
 described!(
@@ -102,7 +107,8 @@ described!(
     "PositiveAmount",
     amount_input(
         AMOUNT_PATTERN,
-        "Above 0, up to 10^12, with up to 6 decimal places: a decimal string, or a number without an exponent."
+        number().exclusive_minimum(Some(0)),
+        "Above 0, up to 10^12, with up to 6 decimal places: a decimal string, or a number, which is taken exactly as written."
     )
 );
 described!(
@@ -110,7 +116,8 @@ described!(
     "SignedAmount",
     amount_input(
         SIGNED_PATTERN,
-        "Up to 10^12 either way, not 0, with up to 6 decimal places: a decimal string, or a number without an exponent."
+        number().minimum(Some(-1_000_000_000_000_i64)),
+        "Up to 10^12 either way, not 0, with up to 6 decimal places: a decimal string, or a number, which is taken exactly as written."
     )
 );
 described!(Time, "Time", time().description(Some("RFC 3339 with an offset, 1970 to 9999.")).into());

@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use super::placed::Placed;
 use super::schema::{
     AccountState, ActorKindName, Breaker, CreditsText, DirectionName, EntryKind, GrantState, HexText,
     HoldState, LedgerAccountName, MetadataObject, PoolName,
@@ -188,10 +189,14 @@ pub struct Hold<'a> {
     pub request_ref: Option<&'a str>,
     pub model: Option<&'a str>,
     pub key_ref: Option<&'a str>,
+    /// When the caller says it was placed.
+    pub occurred_at: DateTime<Utc>,
+    #[schema(value_type = Option<MetadataObject>)]
+    pub metadata: Option<&'a Map<String, Value>>,
 }
 
 impl<'a> Hold<'a> {
-    pub fn of(view: &'a HoldView) -> Hold<'a> {
+    pub fn of(view: &'a HoldView, placed: &'a Placed) -> Hold<'a> {
         let CallFields { member, job_id, request_ref, model, key_ref } = &view.call;
         Hold {
             id: view.id,
@@ -208,6 +213,8 @@ impl<'a> Hold<'a> {
             request_ref: request_ref.as_deref(),
             model: model.as_deref(),
             key_ref: key_ref.as_deref(),
+            occurred_at: placed.occurred_at,
+            metadata: placed.metadata.as_ref(),
         }
     }
 }
