@@ -157,7 +157,7 @@ const VERBS: usize = 19;
 
 /// By verb, in the order of `Maker::verb`; each history leans to some of them.
 fn some_weights(dice: &mut Dice) -> [usize; VERBS] {
-    let mut weights = [14, 16, 16, 3, 14, 4, 5, 12, 6, 6, 3, 3, 7, 4, 3, 2, 2, 1, 3];
+    let mut weights = [14, 16, 16, 5, 14, 4, 5, 12, 6, 6, 3, 3, 7, 4, 3, 2, 2, 1, 3];
     for _ in 0..dice.below(4) {
         weights[dice.below(VERBS - 2)] *= 4;
     }
@@ -254,7 +254,7 @@ impl Maker {
         match command.verb {
             Verb::Charge { .. } | Verb::Hold { .. } => command.call = self.call(),
             Verb::Mark { .. } | Verb::RefundJob if self.dice.chance(97) => {
-                command.call.job_id = Some(self.dice.pick(&["j1", "j2", "j3"]).to_owned());
+                command.call.job_id = Some(self.a_job(command.verb == Verb::RefundJob));
             }
             Verb::Grant { .. } if self.dice.chance(15) => {
                 let days = self.dice.pick(&[0, 1, 3, 40]);
@@ -382,6 +382,25 @@ impl Maker {
         self.one_of(&holds).unwrap_or(HoldId(id(self.seed, 0xf_fff0)))
     }
 
+    /// For a refund often the one that was charged most often.
+    fn a_job(&mut self, refund: bool) -> String {
+        let jobs = ["j1", "j2", "j3"];
+        let any = self.dice.pick(&jobs);
+        let charged = jobs.into_iter().max_by_key(|job| self.model.taken_for(job).len());
+        charged.filter(|_| refund && self.dice.chance(50)).unwrap_or(any).to_owned()
+    }
+
+    /// One whose job may have been charged anew since it expired.
+    fn a_late_hold_of_a_job(&mut self) -> HoldId {
+        let is_late = |hold: &&Hold| hold.status == HoldStatus::Expired && hold.late.is_none();
+        let of_jobs = self.model.book.holds.iter().filter(|hold| hold.call.job_id.is_some());
+        let late: Vec<HoldId> = of_jobs.filter(is_late).map(|hold| hold.id).collect();
+        match self.one_of(&late) {
+            Some(hold) => hold,
+            None => self.a_hold(),
+        }
+    }
+
     fn a_grant(&mut self) -> GrantId {
         let grants: Vec<GrantId> = self.model.book.grants.iter().map(|grant| grant.id).collect();
         self.one_of(&grants).unwrap_or(GrantId(id(self.seed, 0xf_fff1)))
@@ -489,7 +508,7 @@ impl Maker {
     }
 
     fn settle(&mut self) -> Verb {
-        let hold = self.a_hold();
+        let hold = if self.dice.chance(12) { self.a_late_hold_of_a_job() } else { self.a_hold() };
         let amount = self.model.hold(hold).map_or(0, |hold| hold.amount);
         let n = match self.dice.weighted(&[20, 20, 10, 10, 6, 6, 6, 10, 1, 1]) {
             0 => amount,

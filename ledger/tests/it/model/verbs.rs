@@ -200,7 +200,7 @@ impl Model {
     }
 
     /// What was taken for a job: its charges, and the settles of its holds.
-    fn taken_for(&self, job: &str) -> Vec<i64> {
+    pub fn taken_for(&self, job: &str) -> Vec<i64> {
         let of = |event: &&Event| match event.kind {
             Kind::Consume => event.job.as_ref().is_some_and(|(name, _)| name == job),
             Kind::Settle => self.hold(event.hold.unwrap()).unwrap().call.job_id.as_deref() == Some(job),
