@@ -152,7 +152,11 @@ impl<'a> Desk<'a> {
     }
 
     /// What step 5 writes: entry sets in order, and the last state of what changed.
-    pub(crate) fn outcome<'d>(&'d self, states: &'d States, before: &BTreeMap<AccountId, Seq>) -> Outcome<'d> {
+    pub(crate) fn outcome<'d>(
+        &'d self,
+        states: &'d States,
+        before: &BTreeMap<AccountId, Seq>,
+    ) -> Outcome<'d> {
         let mut outcome = Outcome {
             salts: self.salts.clone(),
             addresses: self.addresses.clone(),

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::aside::Aside;
-use super::memory::Memory;
 use super::desk::Verdict;
+use super::memory::Memory;
 use super::round::{self, Locking, RoundFailure};
 use super::{CONFLICT_WAITS_MS, Job, Options, TRANSACTION_MAX};
 use crate::command::Command;

@@ -1,8 +1,8 @@
 //! What a lane remembers of its accounts from one round to the next, so that a round loads only what it does not know.
 //!
 //! Every change of an account, its grants and its holds writes an entry, so a remembered state is the newest if and only if
-//! the locked row still has its `seq`. A memory belongs to one connection and holds only what was committed on it: where the
-//! row's `seq` is the remembered one, nobody wrote since this connection's own commit, and so what a statement saw from
+//! the locked row still has its `seq`. A memory belongs to one connection and holds only what was committed or read on it: where the
+//! row's `seq` is the remembered one, nobody wrote since this connection committed or read it, and so what a statement saw from
 //! before the lock was given is complete for that account as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -15,6 +15,7 @@ use lru::LruCache;
 use crate::decide::{Needs, State};
 use crate::hold::HoldStatus;
 use crate::ids::AccountId;
+use crate::store::load::Heard;
 
 /// Accounts a lane remembers. A state of the usual size takes about 2 KiB.
 const ACCOUNTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
@@ -28,16 +29,28 @@ pub(crate) struct Memory {
     states: LruCache<AccountId, State>,
     /// Accounts that had quotas when they were asked for.
     bound_by_quotas: HashSet<AccountId>,
-    clock: Option<Clock>,
+    clock: Clock,
     /// False for a connection that meets an account once.
     remembers: bool,
 }
 
-/// What the database's clock said, and when.
+/// What was heard of the database's clock.
 #[derive(Clone, Copy)]
-struct Clock {
-    said: DateTime<Utc>,
-    at: Instant,
+enum Clock {
+    Unheard,
+    /// What it said, and when.
+    Said(DateTime<Utc>, Instant),
+    /// A test clock stands, which can move at any moment.
+    Test,
+}
+
+/// What a lane knows of the time.
+pub(crate) enum Now {
+    At(DateTime<Utc>),
+    /// It has not been heard lately.
+    Unheard,
+    /// It has to be asked for each round.
+    Test,
 }
 
 impl Memory {
@@ -45,7 +58,7 @@ impl Memory {
         Memory {
             states: LruCache::new(ACCOUNTS_MAX),
             bound_by_quotas: HashSet::new(),
-            clock: None,
+            clock: Clock::Unheard,
             remembers: true,
         }
     }
@@ -58,11 +71,6 @@ impl Memory {
     /// Takes the states of these accounts out. They come back by [`Memory::keep`] once they are committed, or never.
     pub(crate) fn take(&mut self, accounts: &BTreeSet<AccountId>) -> BTreeMap<AccountId, State> {
         accounts.iter().filter_map(|account| self.states.pop_entry(account)).collect()
-    }
-
-    /// As [`Memory::take`], but only if all of them are remembered.
-    pub(crate) fn take_all(&mut self, accounts: &BTreeSet<AccountId>) -> Option<BTreeMap<AccountId, State>> {
-        accounts.iter().all(|account| self.states.contains(account)).then(|| self.take(accounts))
     }
 
     /// Keeps what a committed round left, without the facts that its commands had asked for.
@@ -79,7 +87,11 @@ impl Memory {
     }
 
     /// Notes which accounts have quotas, after a round that asked for them.
-    pub(crate) fn note_quotas(&mut self, round: &BTreeMap<AccountId, State>, needs: &BTreeMap<AccountId, Needs>) {
+    pub(crate) fn note_quotas(
+        &mut self,
+        round: &BTreeMap<AccountId, State>,
+        needs: &BTreeMap<AccountId, Needs>,
+    ) {
         if self.bound_by_quotas.len() >= ACCOUNTS_MAX.get() {
             self.bound_by_quotas.clear();
         }
@@ -96,23 +108,27 @@ impl Memory {
         self.bound_by_quotas.contains(&account)
     }
 
-    /// What the database's clock says now, if it was heard lately.
-    pub(crate) fn now(&self) -> Option<DateTime<Utc>> {
-        let Clock { said, at } = self.clock?;
-        let since = at.elapsed();
-        // The database has microseconds; what is answered now must be what is read later.
-        (since < CLOCK_MAX).then(|| (said + since).trunc_subsecs(6))
+    /// What the database's clock says now.
+    pub(crate) fn now(&self) -> Now {
+        match self.clock {
+            // The database has microseconds; what is answered now must be what is read later.
+            Clock::Said(said, at) if at.elapsed() < CLOCK_MAX => {
+                Now::At((said + at.elapsed()).trunc_subsecs(6))
+            }
+            Clock::Said(..) | Clock::Unheard => Now::Unheard,
+            Clock::Test => Now::Test,
+        }
     }
 
-    /// Follows the database's clock from here. `None` while a test clock stands, which can move at any moment.
-    pub(crate) fn hear_clock(&mut self, said: Option<DateTime<Utc>>) {
-        self.clock = said.map(|said| Clock { said, at: Instant::now() });
+    /// Follows the database's clock from here, unless it is a test clock.
+    pub(crate) fn hear_clock(&mut self, heard: Heard) {
+        self.clock = if heard.is_test_clock { Clock::Test } else { Clock::Said(heard.now, Instant::now()) };
     }
 
     /// For a new connection.
     pub(crate) fn clear(&mut self) {
         self.states.clear();
-        self.clock = None;
+        self.clock = Clock::Unheard;
     }
 }
 

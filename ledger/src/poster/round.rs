@@ -118,14 +118,13 @@ async fn steps(
     let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
     let remembered = memory.take(&accounts);
     let locked = lock(transaction, &accounts, &remembered, commands, &targets, locking).await?;
-    memory.hear_clock((!locked.is_test_clock).then_some(locked.now));
     let missing: Vec<AccountId> =
         accounts.iter().copied().filter(|account| !locked.seqs.contains_key(account)).collect();
     let existing =
         if missing.is_empty() { Vec::new() } else { lock::existing(transaction, &missing).await? };
     let mut desk = Desk::new(commands, &targets);
     let needs = desk.needs(&locked.seqs);
-    let (mut states, now, counting) = load(transaction, policies, remembered, locked, &needs).await?;
+    let (mut states, now, counting) = load(transaction, policies, memory, remembered, locked, &needs).await?;
     memory.note_quotas(&states, &needs);
     let before = seqs(&states);
     desk.decide(&mut states, &existing, now, State::apply)?;
@@ -151,6 +150,7 @@ pub(crate) fn seqs(states: &States) -> BTreeMap<AccountId, Seq> {
 async fn load(
     connection: &mut PgConnection,
     policies: &mut PolicyCache,
+    memory: &mut Memory,
     mut remembered: States,
     locked: Locked,
     needs: &BTreeMap<AccountId, Needs>,
@@ -169,12 +169,19 @@ async fn load(
             state.keys.insert(name, used);
         }
     }
-    let mut now = locked.now;
+    let mut clock = locked.clock;
     if !unknown.is_empty() {
-        let mut loaded = load::accounts(connection, policies, &unknown).await?;
-        now = load::basics(connection, &mut loaded, needs).await?;
-        states.append(&mut loaded);
+        let mut seen = load::accounts(connection, policies, &unknown).await?;
+        load::keys(connection, &mut seen.states, needs).await?;
+        states.append(&mut seen.states);
+        clock = seen.clock.or(clock);
     }
+    let clock = match clock {
+        Some(clock) => clock,
+        None => load::clock(connection).await?,
+    };
+    memory.hear_clock(clock);
+    let now = clock.now;
     let counting = load::facts(connection, &mut states, needs, now).await?;
     Ok((states, now, counting))
 }

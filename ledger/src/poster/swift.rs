@@ -2,9 +2,9 @@
 //! the memory is true.
 //!
 //! A round of the usual commands, charges and what becomes of open holds, needs nothing from the database but to know that
-//! nobody else wrote in the meantime. So it is decided before it asks: the one statement of step 5 locks the accounts, looks
-//! whether each still has the entry that is remembered as its last, whether the idempotency keys are free, the policies
-//! unchanged and the clock the database's own, and only then writes. A charge alone costs one round trip that way. Where anything
+//! nobody else wrote in the meantime. So it is decided before it asks, on accounts that are remembered or were read without a lock:
+//! the one statement of step 5 locks the accounts, looks whether each still has the entry that is known as its last, whether the idempotency keys are free, the policies
+//! unchanged and the clock the database's own, and only then writes. A charge alone costs one round trip that way, two where its account is not remembered. Where anything
 //! is otherwise nothing is written, the accounts are forgotten, and the round takes its six steps. What stands is the same: nothing
 //! that is written or answered was decided on a state that was not the newest, under the lock.
 //!
@@ -15,35 +15,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::{Connection, PgConnection};
 
 use super::desk::{Desk, Verdict};
-use super::memory::Memory;
+use super::memory::{Memory, Now};
 use super::round::{RoundFailure, seqs};
 use crate::command::{Command, Verb};
 use crate::decide::State;
 use crate::ids::{AccountId, HoldId};
 use crate::quota::Subject;
 use crate::store::StoreError;
-use crate::store::load::States;
+use crate::store::load::{self, States};
 use crate::store::lock::PolicyCache;
 use crate::store::write::{self, Gate, Outcome, Written};
 
 /// Runs the round the short way. `None`: it cannot go that way, and nothing was written.
 pub(crate) async fn run(
     connection: &mut PgConnection,
-    policies: &PolicyCache,
+    policies: &mut PolicyCache,
     memory: &mut Memory,
     commands: &[&Command],
 ) -> Result<Option<Vec<Verdict>>, RoundFailure> {
-    let Some(now) = memory.now() else { return Ok(None) };
+    if matches!(memory.now(), Now::Test) || !commands.iter().all(|command| is_usual(memory, command)) {
+        return Ok(None);
+    }
     let targets: Vec<AccountId> = commands.iter().map(|command| command.account).collect();
     let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
-    if commands.iter().any(|command| is_bound(memory, command)) {
-        return Ok(None);
+    let mut states = memory.take(&accounts);
+    let unknown: Vec<AccountId> =
+        accounts.iter().copied().filter(|account| !states.contains_key(account)).collect();
+    if !unknown.is_empty() {
+        let seen = load::accounts(connection, policies, &unknown).await?;
+        seen.clock.into_iter().for_each(|clock| memory.hear_clock(clock));
+        states.extend(seen.states);
+    } else if matches!(memory.now(), Now::Unheard) {
+        memory.hear_clock(load::clock(connection).await?);
     }
-    let Some(mut states) = memory.take_all(&accounts) else { return Ok(None) };
-    if !is_known(&mut states, policies, commands) {
+    let (Now::At(now), true) = (memory.now(), is_known(&mut states, policies, commands)) else {
         memory.keep(states);
         return Ok(None);
-    }
+    };
     let before = seqs(&states);
     let mut desk = Desk::new(commands, &targets);
     desk.decide(&mut states, &[], now, State::apply_basics)?;
@@ -70,14 +78,26 @@ pub(crate) async fn run(
         return Ok(None);
     }
     let verdicts = desk.verdicts(&BTreeMap::new())?;
-    memory.hear_clock(Some(written.now));
+    memory.hear_clock(written.clock());
     memory.keep(states);
     Ok(Some(verdicts))
 }
 
-/// Whether a command may be bound by a quota, whose use has to be summed.
-fn is_bound(memory: &Memory, command: &Command) -> bool {
-    names_subjects(command) && memory.is_bound_by_quotas(command.account)
+/// Whether a command is of those that ask for the head, open grants and open holds of their account alone.
+fn is_usual(memory: &Memory, command: &Command) -> bool {
+    let is_usual = matches!(
+        command.verb,
+        Verb::Charge { .. }
+            | Verb::Hold { .. }
+            | Verb::Lapse
+            | Verb::Renew { .. }
+            | Verb::Settle { .. }
+            | Verb::Release { .. }
+            | Verb::Reverse { .. }
+    );
+    // The use of a quota has to be summed.
+    let is_bound = names_subjects(command) && memory.is_bound_by_quotas(command.account);
+    is_usual && command.call.job_id.is_none() && !is_bound
 }
 
 fn names_subjects(command: &Command) -> bool {
@@ -85,7 +105,8 @@ fn names_subjects(command: &Command) -> bool {
         && Subject::of(&command.call).next().is_some()
 }
 
-/// Whether the commands ask for nothing but what is remembered. Puts the accounts under the policies as they were read last.
+/// Whether the accounts are there, and the holds that commands name are open. Puts the accounts under the policies as they were
+/// read last.
 fn is_known(states: &mut States, policies: &PolicyCache, commands: &[&Command]) -> bool {
     for state in states.values_mut() {
         let Some(rules) = policies.known(&state.policy.name) else { return false };
@@ -93,22 +114,18 @@ fn is_known(states: &mut States, policies: &PolicyCache, commands: &[&Command]) 
     }
     let mut placed: BTreeSet<HoldId> = BTreeSet::new();
     commands.iter().all(|command| {
-        let knows = |hold: &HoldId| {
-            placed.contains(hold)
-                || states.get(&command.account).is_some_and(|state| state.holds.contains_key(hold))
-        };
-        let is_known = match &command.verb {
-            Verb::Charge { .. } | Verb::Hold { .. } | Verb::Lapse => true,
+        let Some(state) = states.get(&command.account) else { return false };
+        match &command.verb {
+            Verb::Hold { id, .. } => {
+                placed.insert(*id);
+                true
+            }
             Verb::Renew { hold, .. }
             | Verb::Settle { hold, .. }
             | Verb::Release { hold }
-            | Verb::Reverse { hold, .. } => knows(hold),
-            _ => false,
-        };
-        if let Verb::Hold { id, .. } = &command.verb {
-            placed.insert(*id);
+            | Verb::Reverse { hold, .. } => placed.contains(hold) || state.holds.contains_key(hold),
+            _ => true,
         }
-        is_known && command.call.job_id.is_none()
     })
 }
 

@@ -148,7 +148,8 @@ pub(super) async fn totals(
     )
     .fetch_one(pool)
     .await?;
-    let count = if all { between(pool, account, bounds).await? } else { count(pool, account, bounds).await? };
+    let count =
+        if all { between(pool, account, bounds).await? } else { count(pool, account, bounds).await? };
     Ok(EntryTotals {
         count,
         amount: row.amount.unwrap_or(Credits::ZERO),

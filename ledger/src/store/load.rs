@@ -15,38 +15,84 @@ use crate::command::{JobKind, KeyName};
 use crate::credits::Credits;
 use crate::decide::{DebtPayment, JobEntry, Needs, Original, State};
 use crate::entry::{DebtMark, Entry, EntrySet, Kind, NoteKind};
+use crate::grant::Grant;
+use crate::hold::Hold;
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::policy::Policy;
 
 pub(crate) type States = BTreeMap<AccountId, State>;
 
-/// The states of locked accounts, without grants, holds and facts.
+/// What one look at accounts found.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Absent where no account was found.
+    pub clock: Option<Heard>,
+    /// The accounts with their open grants and open holds, without facts.
+    pub states: States,
+}
+
+/// What the clock said.
+#[derive(Clone, Copy)]
+pub(crate) struct Heard {
+    pub now: DateTime<Utc>,
+    pub is_test_clock: bool,
+}
+
+/// Reads accounts with their open grants and open holds, and the clock. Without a lock, what is decided on it stands only if each
+/// account still has the same last entry once it is locked.
 pub(crate) async fn accounts(
     connection: &mut PgConnection,
     policies: &mut PolicyCache,
     accounts: &[AccountId],
-) -> Result<States, StoreError> {
+) -> Result<Seen, StoreError> {
     let ids: Vec<Uuid> = accounts.iter().map(|account| account.0).collect();
     let rows = sqlx::query_as!(
         AccountRow,
-        r#"select a.id, a.status, a.policy, a.time_zone, a.erased_at is not null as "erased!", a.seq, a.hash, a.available as "available: _",
-            a.held as "held: _", a.debt as "debt: _", a.written_off as "written_off: _", a.recorded_at, a.effective_at,
-            a.totals as "totals: _", (select p.updated_at from policies p where p.name = a.policy) as policy_updated_at
+        r#"select (select ledger_now()) as "now!", exists (select from test_clock) as "is_test_clock!", a.id, a.status, a.policy, a.time_zone,
+            a.erased_at is not null as "erased!", a.seq, a.hash, a.available as "available: _", a.held as "held: _", a.debt as "debt: _",
+            a.written_off as "written_off: _", a.recorded_at, a.effective_at, a.totals as "totals: _",
+            (select p.updated_at from policies p where p.name = a.policy) as policy_updated_at,
+            array(
+                select row(g.account_id, g.id, g.seq, g.pool, g.amount, g.remaining, g.reserved, g.expires_at, g.rolling, g.voided_at,
+                    g.source, g.granted_at, g.lapsed, g.lapse_taken, g.clawed_back, g.restored, g.paid_to_debt,
+                    g.given_back_for_debt)::grant_input
+                from grants g where g.account_id = a.id and g.open
+            ) as "grants!: _",
+            array(
+                select row(h.account_id, h.id, h.seq, h.amount, h.status, h.part_grants, h.part_amounts, h.placed_at, h.lifetime_s,
+                    h.renewed_at, h.expires_at, h.settled, h.released, h.reversed, h.needs_review, h.ended_by, h.late_settle, h.member,
+                    h.job_id, h.request_ref, h.model, h.key_ref)::hold_input
+                from holds h where h.account_id = a.id and h.status = 1
+            ) as "holds!: _"
         from accounts a where a.id = any($1)"#,
         &ids
     )
     .fetch_all(&mut *connection)
     .await?;
-    let mut states = States::new();
+    let mut seen = Seen::default();
     for row in rows {
+        seen.clock = Some(Heard { now: row.now, is_test_clock: row.is_test_clock });
         let rules = policies.get(connection, &row.policy, row.policy_updated_at).await?;
         let state = row.state(rules.policy().clone())?;
-        states.insert(state.account, state);
+        seen.states.insert(state.account, state);
     }
-    Ok(states)
+    Ok(seen)
+}
+
+/// Asks the clock alone.
+pub(crate) async fn clock(connection: &mut PgConnection) -> Result<Heard, StoreError> {
+    let row = sqlx::query_as!(
+        Heard,
+        r#"select ledger_now() as "now!", exists (select from test_clock) as "is_test_clock!""#
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(row)
 }
 
 struct AccountRow {
+    now: DateTime<Utc>,
+    is_test_clock: bool,
     id: Uuid,
     status: i16,
     policy: String,
@@ -62,6 +108,8 @@ struct AccountRow {
     effective_at: DateTime<Utc>,
     totals: Vec<Credits>,
     policy_updated_at: Option<DateTime<Utc>>,
+    grants: Vec<GrantRow>,
+    holds: Vec<HoldRow>,
 }
 
 impl AccountRow {
@@ -86,8 +134,8 @@ impl AccountRow {
             time_zone: self.time_zone.parse().map_err(|_| bad("time_zone"))?,
             erased: self.erased,
             head,
-            grants: BTreeMap::new(),
-            holds: BTreeMap::new(),
+            grants: self.grants.into_iter().map(keyed_grant).collect::<Result<_, _>>()?,
+            holds: self.holds.into_iter().map(keyed_hold).collect::<Result<_, _>>()?,
             originals: BTreeMap::new(),
             clawbacks: BTreeMap::new(),
             debt_payments: Vec::new(),
@@ -98,20 +146,6 @@ impl AccountRow {
             voids: BTreeMap::new(),
         })
     }
-}
-
-/// Fills the states of locked accounts that are not remembered with their open grants, their open holds and the keys that
-/// are taken, and answers with the clock's instant.
-pub(crate) async fn basics(
-    connection: &mut PgConnection,
-    states: &mut States,
-    needs: &BTreeMap<AccountId, Needs>,
-) -> Result<DateTime<Utc>, StoreError> {
-    let accounts: Vec<Uuid> = states.keys().map(|account| account.0).collect();
-    let now = clock_and_keys(connection, states, needs).await?;
-    open_grants(connection, states, &accounts).await?;
-    open_holds(connection, states, &accounts).await?;
-    Ok(now)
 }
 
 /// Fills the states of the locked accounts with all else that `needs` names, and answers whether something was counted that is
@@ -161,11 +195,12 @@ fn pairs<'a, T: Copy + 'a, N>(
     needs.iter().flat_map(|(account, needs)| names(needs).iter().map(|each| (account.0, name(*each)))).unzip()
 }
 
-async fn clock_and_keys(
+/// Which of the idempotency keys that commands on these accounts bring are taken.
+pub(crate) async fn keys(
     connection: &mut PgConnection,
     states: &mut States,
     needs: &BTreeMap<AccountId, Needs>,
-) -> Result<DateTime<Utc>, StoreError> {
+) -> Result<(), StoreError> {
     let names: Vec<(AccountId, KeyName)> = needs
         .iter()
         .filter(|(account, _)| states.contains_key(account))
@@ -173,66 +208,38 @@ async fn clock_and_keys(
         .collect();
     let accounts: Vec<Uuid> = names.iter().map(|(account, _)| account.0).collect();
     let origins: Vec<i16> = names.iter().map(|(_, (origin, _))| origin.code()).collect();
-    let keys: Vec<Vec<u8>> = names.iter().map(|(_, (_, key))| key.to_vec()).collect();
+    let digests: Vec<&[u8]> = names.iter().map(|(_, (_, key))| key.as_slice()).collect();
     let rows = sqlx::query!(
-        r#"select clock.now as "now!", e.account_id as "account_id?", e.seq as "seq?", e.origin as "origin?", e.key as "key?", e.content as "content?"
-        from (select ledger_now() as now offset 0) clock
-        left join (
-            unnest($1::uuid[], $2::smallint[], $3::bytea[]) as wanted(a, o, k)
-            join entries e on e.account_id = wanted.a and e.origin = wanted.o and e.key = wanted.k
-        ) on true"#,
+        r#"select e.account_id, e.seq, e.origin as "origin!", e.key as "key!", e.content as "content!"
+        from unnest($1::uuid[], $2::smallint[], $3::bytea[]) as wanted(a, o, k)
+        join entries e on e.account_id = wanted.a and e.origin = wanted.o and e.key = wanted.k"#,
         &accounts,
         &origins,
-        &keys
+        &digests as _
     )
     .fetch_all(connection)
     .await?;
-    let mut now = DateTime::UNIX_EPOCH;
     for row in rows {
-        now = row.now;
-        let (Some(account), Some(seq), Some(origin), Some(key), Some(content)) =
-            (row.account_id, row.seq, row.origin, row.key, row.content)
-        else {
-            continue;
-        };
-        let (_, name, used) = rows::key_use(account, seq, origin, key, content)?;
-        state(states, account)?.keys.insert(name, used);
+        let (_, name, used) = rows::key_use(row.account_id, row.seq, row.origin, row.key, row.content)?;
+        state(states, row.account_id)?.keys.insert(name, used);
     }
-    Ok(now)
+    Ok(())
 }
 
-async fn open_grants(
-    connection: &mut PgConnection,
-    states: &mut States,
-    accounts: &[Uuid],
-) -> Result<(), StoreError> {
-    let rows = grant_rows!(
-        "from grants g where g.account_id = any($1) and g.open",
-        accounts
-    )
-    .fetch_all(connection)
-    .await?;
-    keep_grants(states, rows)
+fn keyed_grant(row: GrantRow) -> Result<(GrantId, Grant), StoreError> {
+    row.grant().map(|grant| (grant.id, grant))
+}
+
+fn keyed_hold(row: HoldRow) -> Result<(HoldId, Hold), StoreError> {
+    row.hold().map(|hold| (hold.id, hold))
 }
 
 fn keep_grants(states: &mut States, rows: Vec<GrantRow>) -> Result<(), StoreError> {
     for row in rows {
         let account = row.account_id;
-        let grant = row.grant()?;
-        state(states, account)?.grants.insert(grant.id, grant);
+        state(states, account)?.grants.extend([keyed_grant(row)?]);
     }
     Ok(())
-}
-
-async fn open_holds(
-    connection: &mut PgConnection,
-    states: &mut States,
-    accounts: &[Uuid],
-) -> Result<(), StoreError> {
-    let rows = hold_rows!("from holds h where h.account_id = any($1) and h.status = 1", accounts)
-        .fetch_all(&mut *connection)
-        .await?;
-    keep_holds(states, rows)
 }
 
 /// Holds that commands name, as far as they are not open.
@@ -273,8 +280,7 @@ async fn named_holds(
 fn keep_holds(states: &mut States, rows: Vec<HoldRow>) -> Result<(), StoreError> {
     for row in rows {
         let account = row.account_id;
-        let hold = row.hold()?;
-        state(states, account)?.holds.insert(hold.id, hold);
+        state(states, account)?.holds.extend([keyed_hold(row)?]);
     }
     Ok(())
 }

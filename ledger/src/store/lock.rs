@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::StoreError;
+use super::load::Heard;
 use super::rows::{self, inconsistent};
 use crate::command::KeyName;
 use crate::decide::{KeyUse, State};
@@ -132,8 +133,8 @@ pub(crate) async fn unopen(connection: &mut PgConnection, accounts: &[Uuid]) -> 
 /// What a round knows once it holds its locks.
 #[derive(Default)]
 pub(crate) struct Locked {
-    pub now: DateTime<Utc>,
-    pub is_test_clock: bool,
+    /// Absent where nothing was locked, and where the locks were waited for.
+    pub clock: Option<Heard>,
     /// The last entry of each account that was locked.
     pub seqs: BTreeMap<AccountId, Seq>,
     /// Idempotency keys that are taken. They were looked up by the statement that locked, so they are complete only for
@@ -179,8 +180,7 @@ pub(crate) async fn lock(
     .await?;
     let mut locked = Locked::default();
     for row in rows {
-        locked.now = row.now;
-        locked.is_test_clock = row.is_test_clock;
+        locked.clock = Some(Heard { now: row.now, is_test_clock: row.is_test_clock });
         match (row.account_id, row.seq, row.origin, row.key, row.content) {
             (Some(account), Some(seq), Some(origin), Some(key), Some(content)) => {
                 locked.keys.push(rows::key_use(account, seq, origin, key, content)?);

@@ -74,7 +74,9 @@ fn encode(micros: i128, buffer: &mut Vec<u8>) -> Result<(), BoxDynError> {
 fn micros(bytes: &[u8]) -> Result<i128, BoxDynError> {
     let (words, []) = bytes.as_chunks::<2>() else { return Err("a numeric of odd length".into()) };
     let words: &[[u8; 2]] = words;
-    let [_count, weight, sign, _places, digits @ ..] = words else { return Err("a numeric without head".into()) };
+    let [_count, weight, sign, _places, digits @ ..] = words else {
+        return Err("a numeric without head".into());
+    };
     let weight = i32::from(i16::from_be_bytes(*weight));
     let mut sum: i128 = 0;
     for (digit, place) in digits.iter().zip(0_i32..) {

@@ -83,18 +83,12 @@ async fn snapshot_in(
         effective_at: row.effective_at,
         ..crate::account::Head::empty()
     };
-    let grants = grant_rows!(
-        "from grants g where g.account_id = $1 and g.open",
-        account.0
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let holds = hold_rows!(
-        "from holds h where h.account_id = $1 and h.status = 1",
-        account.0
-    )
-    .fetch_all(&mut *connection)
-    .await?;
+    let grants = grant_rows!("from grants g where g.account_id = $1 and g.open", account.0)
+        .fetch_all(&mut *connection)
+        .await?;
+    let holds = hold_rows!("from holds h where h.account_id = $1 and h.status = 1", account.0)
+        .fetch_all(&mut *connection)
+        .await?;
     let grants = grants.into_iter().map(GrantRow::grant).collect::<Result<Vec<_>, _>>()?;
     let holds = holds.into_iter().map(HoldRow::hold).collect::<Result<Vec<_>, _>>()?;
     let state = State {
@@ -444,13 +438,9 @@ pub(crate) async fn hold(
     hold: HoldId,
 ) -> Result<Option<HoldView>, StoreError> {
     let now = clock(pool).await?;
-    let row = hold_rows!(
-        "from holds h where h.account_id = $1 and h.id = $2",
-        account.0,
-        hold.0
-    )
-    .fetch_optional(pool)
-    .await?;
+    let row = hold_rows!("from holds h where h.account_id = $1 and h.id = $2", account.0, hold.0)
+        .fetch_optional(pool)
+        .await?;
     let hold = row.map(HoldRow::hold).transpose()?;
     Ok(hold.map(|hold| lapsed_hold(&hold, now)))
 }

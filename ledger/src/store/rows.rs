@@ -105,7 +105,9 @@ pub(crate) fn totals(account: Uuid, threes: &[Credits]) -> Result<KindTotals, St
     Ok(totals)
 }
 
-/// The columns of `grants`, in the order of the table.
+/// The columns of `grants`, in the order of the table and of the type `grant_input`.
+#[derive(Debug, sqlx::Type)]
+#[sqlx(type_name = "grant_input")]
 pub(crate) struct GrantRow {
     pub account_id: Uuid,
     pub id: Uuid,
@@ -167,7 +169,9 @@ impl GrantRow {
     }
 }
 
-/// The columns of `holds`, in the order of the table.
+/// The columns of `holds`, in the order of the table and of the type `hold_input`.
+#[derive(Debug, sqlx::Type)]
+#[sqlx(type_name = "hold_input")]
 pub(crate) struct HoldRow {
     pub account_id: Uuid,
     pub id: Uuid,

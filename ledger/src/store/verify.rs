@@ -235,21 +235,11 @@ async fn head(
 }
 
 async fn grants(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Grant>, StoreError> {
-    let rows = grant_rows!(
-        "from grants g where g.account_id = $1",
-        account.0
-    )
-    .fetch_all(connection)
-    .await?;
+    let rows = grant_rows!("from grants g where g.account_id = $1", account.0).fetch_all(connection).await?;
     rows.into_iter().map(GrantRow::grant).collect()
 }
 
 async fn holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<Hold>, StoreError> {
-    let rows = hold_rows!(
-        "from holds h where h.account_id = $1",
-        account.0
-    )
-    .fetch_all(connection)
-    .await?;
+    let rows = hold_rows!("from holds h where h.account_id = $1", account.0).fetch_all(connection).await?;
     rows.into_iter().map(HoldRow::hold).collect()
 }

@@ -14,6 +14,7 @@ use super::StoreError;
 use super::inputs::{
     EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldChangeInput, HoldInput, LineInput,
 };
+use super::load::Heard;
 use crate::account::{AccountStatus, Head};
 use crate::chain;
 use crate::command::KeyName;
@@ -110,7 +111,14 @@ impl<'a> Gate<'a> {
 pub(crate) struct Written {
     /// False: nothing was written, because something the round asked for is not so.
     pub is_written: bool,
-    pub now: DateTime<Utc>,
+    now: DateTime<Utc>,
+}
+
+impl Written {
+    /// What the clock said. A round that asked for the database's own was not written under another.
+    pub(crate) fn clock(&self) -> Heard {
+        Heard { now: self.now, is_test_clock: false }
+    }
 }
 
 /// Writes a round within its open transaction, or, where [`Outcome::is_journal_alone`], in a transaction of its own.
