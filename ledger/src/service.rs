@@ -18,7 +18,7 @@ use crate::poster::{self, Options, Poster, Queue};
 use crate::quota::{Quota, Subject, Window};
 use crate::refusal::Refusal;
 use crate::store::connect::Database;
-use crate::store::{StoreError, read, upkeep, verify};
+use crate::store::{StoreError, entries, read, upkeep, verify};
 use crate::verify::VerifyReport;
 
 /// An accepted command: its entry set, from the first time or from an earlier one.
@@ -303,7 +303,7 @@ impl Ledger {
         page: &PageRequest,
     ) -> Result<Page<Entry>, PageError> {
         let mark = Mark::of("entries", Some(account), &cursor::written(query));
-        Ok(mark.close(read::entries(&self.pool, account, query, &mark.open(page)?).await?))
+        Ok(mark.close(entries::entries(&self.pool, account, query, &mark.open(page)?).await?))
     }
 
     /// A page of entries with what fell due but is not written yet on top of the first one.
@@ -343,11 +343,11 @@ impl Ledger {
         account: AccountId,
         query: &EntryQuery,
     ) -> Result<EntryTotals, ReadError> {
-        Ok(read::entry_totals(&self.pool, account, query).await?)
+        Ok(entries::entry_totals(&self.pool, account, query).await?)
     }
 
     pub async fn entry(&self, account: AccountId, seq: Seq) -> Result<Option<Entry>, ReadError> {
-        Ok(read::entry(&self.pool, account, seq).await?)
+        Ok(entries::entry(&self.pool, account, seq).await?)
     }
 
     /// Net use (charges, settles, refunds; without open holds) by day of the given zone, for charts: one row per
@@ -359,7 +359,7 @@ impl Ledger {
         to: DateTime<Utc>,
         zone: chrono_tz::Tz,
     ) -> Result<Vec<UsageRow>, ReadError> {
-        Ok(read::usage_by_day(&self.pool, account, from, to, zone).await?)
+        Ok(entries::usage_by_day(&self.pool, account, from, to, zone).await?)
     }
 
     /// Accounts in the order of their ids, for passes over all of them.
@@ -374,7 +374,7 @@ impl Ledger {
     /// Entries of an account with lines and words, oldest first, after a number.
     pub async fn journal(&self, account: AccountId, after: Seq, limit: u32) -> Result<Vec<Entry>, ReadError> {
         let mut connection = self.pool.acquire().await.map_err(StoreError::from)?;
-        Ok(read::journal(&mut connection, account, after, i64::from(limit)).await?)
+        Ok(entries::journal(&mut connection, account, after, i64::from(limit)).await?)
     }
 
     /// Recomputes every account from its journal. `progress` is told of each account that is done.

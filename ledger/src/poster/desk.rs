@@ -29,8 +29,7 @@ enum Slip {
     Refused(Refusal),
     Locked,
     Nothing,
-    /// The place of its decision.
-    Decided(usize),
+    Decided,
     /// The main entry that answers it.
     Replay(Seq),
 }
@@ -118,7 +117,7 @@ impl<'a> Desk<'a> {
         }
         apply(state, &decision);
         self.decisions.push((account, decision));
-        Ok(Slip::Decided(self.decisions.len() - 1))
+        Ok(Slip::Decided)
     }
 
     /// Gives entries with words a salt and the digest that the chain covers.
@@ -198,7 +197,7 @@ impl<'a> Desk<'a> {
 
     /// For each command, whether it was decided in this round.
     pub(crate) fn decided(&self) -> Vec<bool> {
-        self.slips.iter().map(|slip| matches!(slip, Slip::Decided(_))).collect()
+        self.slips.iter().map(|slip| matches!(slip, Slip::Decided)).collect()
     }
 
     /// Accounts that this round inserted and that got no entry 1.
@@ -221,43 +220,36 @@ impl<'a> Desk<'a> {
         stored: &BTreeMap<(AccountId, Seq), EntrySet>,
     ) -> Result<Vec<Verdict>, StoreError> {
         let slips = std::mem::take(&mut self.slips);
-        let targets = self.targets;
-        let mut verdicts = Vec::with_capacity(slips.len());
-        for (slip, target) in slips.iter().zip(targets) {
-            verdicts.push(self.verdict(slip, *target, stored)?);
-        }
-        let mut sets: Vec<Option<EntrySet>> =
-            self.decisions.into_iter().map(|(_, decision)| Some(decision.set)).collect();
-        for (slip, verdict) in slips.iter().zip(&mut verdicts) {
-            if let Slip::Decided(place) = slip
-                && let Some(set) = sets.get_mut(*place).and_then(Option::take)
-            {
-                *verdict = Verdict::Answer(Ok(Posted { set, replayed: false }));
+        let mut copies = Vec::new();
+        for (slip, target) in slips.iter().zip(self.targets) {
+            if let Slip::Replay(seq) = slip {
+                copies.push(self.replayed((*target, *seq), stored)?.clone());
             }
         }
-        Ok(verdicts)
+        let mut copies = copies.into_iter();
+        let mut sets = self.decisions.into_iter().map(|(_, decision)| decision.set);
+        let posted = |set: Option<EntrySet>, replayed: bool| {
+            let set = set.unwrap_or(EntrySet { entries: Vec::new() });
+            Verdict::Answer(Ok(Posted { set, replayed }))
+        };
+        let verdicts = slips.into_iter().zip(self.targets).map(|(slip, target)| match slip {
+            Slip::Refused(refusal) => Verdict::Answer(Err(PostError::Refused(refusal))),
+            Slip::Locked => Verdict::Locked(*target),
+            Slip::Nothing => posted(None, false),
+            // In the order of the commands, as they were decided.
+            Slip::Decided => posted(sets.next(), false),
+            Slip::Replay(_) => posted(copies.next(), true),
+        });
+        Ok(verdicts.collect())
     }
 
-    /// The answer to what was not decided here; a placeholder for what was.
-    fn verdict(
-        &self,
-        slip: &Slip,
-        target: AccountId,
-        stored: &BTreeMap<(AccountId, Seq), EntrySet>,
-    ) -> Result<Verdict, StoreError> {
-        Ok(match slip {
-            Slip::Refused(refusal) => Verdict::Answer(Err(PostError::Refused(refusal.clone()))),
-            Slip::Locked => Verdict::Locked(target),
-            Slip::Nothing | Slip::Decided(_) => {
-                Verdict::Answer(Ok(Posted { set: EntrySet { entries: Vec::new() }, replayed: false }))
-            }
-            Slip::Replay(seq) => {
-                let set = self.made_here((target, *seq)).or_else(|| stored.get(&(target, *seq)));
-                let set = set.ok_or_else(|| {
-                    inconsistent("entries", target.0, format!("the set of entry {seq} is missing"))
-                })?;
-                Verdict::Answer(Ok(Posted { set: set.clone(), replayed: true }))
-            }
-        })
+    fn replayed<'s>(
+        &'s self,
+        key: (AccountId, Seq),
+        stored: &'s BTreeMap<(AccountId, Seq), EntrySet>,
+    ) -> Result<&'s EntrySet, StoreError> {
+        self.made_here(key)
+            .or_else(|| stored.get(&key))
+            .ok_or_else(|| inconsistent("entries", key.0.0, format!("the set of entry {} is missing", key.1)))
     }
 }

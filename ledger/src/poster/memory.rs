@@ -15,7 +15,7 @@ use lru::LruCache;
 use crate::decide::{Needs, State};
 use crate::hold::HoldStatus;
 use crate::ids::AccountId;
-use crate::store::load::Heard;
+use crate::store::accounts::Heard;
 
 /// Accounts a lane remembers. A state of the usual size takes about 2 KiB.
 const ACCOUNTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);

@@ -24,6 +24,7 @@ use super::swift;
 use crate::command::{Command, KeyName, Verb};
 use crate::decide::{Needs, State};
 use crate::ids::{AccountId, Seq};
+use crate::store::accounts;
 use crate::store::load::{self, States};
 use crate::store::lock::{self, Locked, Opening, PolicyCache};
 use crate::store::quota::Counting;
@@ -171,14 +172,14 @@ async fn load(
     }
     let mut clock = locked.clock;
     if !unknown.is_empty() {
-        let mut seen = load::accounts(connection, policies, &unknown).await?;
+        let mut seen = accounts::look(connection, policies, &unknown).await?;
         load::keys(connection, &mut seen.states, needs).await?;
         states.append(&mut seen.states);
         clock = seen.clock.or(clock);
     }
     let clock = match clock {
         Some(clock) => clock,
-        None => load::clock(connection).await?,
+        None => accounts::clock(connection).await?,
     };
     memory.hear_clock(clock);
     let now = clock.now;

@@ -22,7 +22,8 @@ use crate::decide::State;
 use crate::ids::{AccountId, HoldId};
 use crate::quota::Subject;
 use crate::store::StoreError;
-use crate::store::load::{self, States};
+use crate::store::accounts;
+use crate::store::load::States;
 use crate::store::lock::PolicyCache;
 use crate::store::write::{self, Gate, Outcome, Written};
 
@@ -42,11 +43,11 @@ pub(crate) async fn run(
     let unknown: Vec<AccountId> =
         accounts.iter().copied().filter(|account| !states.contains_key(account)).collect();
     if !unknown.is_empty() {
-        let seen = load::accounts(connection, policies, &unknown).await?;
+        let seen = accounts::look(connection, policies, &unknown).await?;
         seen.clock.into_iter().for_each(|clock| memory.hear_clock(clock));
         states.extend(seen.states);
     } else if matches!(memory.now(), Now::Unheard) {
-        memory.hear_clock(load::clock(connection).await?);
+        memory.hear_clock(accounts::clock(connection).await?);
     }
     let (Now::At(now), true) = (memory.now(), is_known(&mut states, policies, commands)) else {
         memory.keep(states);

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 
 use super::StoreError;
-use super::read::Bounds;
+use super::entries::Bounds;
 use super::rows::{self, HoldRow, hold_rows};
 use crate::credits::Credits;
 use crate::entry::Kind;

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::StoreError;
-use super::load::Heard;
+use super::accounts::Heard;
 use super::rows::{self, inconsistent};
 use crate::command::KeyName;
 use crate::decide::{KeyUse, State};

@@ -1,7 +1,8 @@
 //! All SQL of the journal.
 //!
 //! [`lock`], [`load`] (with [`quota`]) and [`write`] are what a round of commands does in its transaction. [`rows`] turns rows into the
-//! crate's nouns and back. [`read`] is everything that only reads; its lists that read few rows are in [`lists`]. [`upkeep`] is what the command line does now and
+//! crate's nouns and back. [`accounts`] is what a round begins with. [`read`] is what only reads accounts, and [`entries`] what reads the journal; lists that
+//! read few rows are in [`lists`]. [`upkeep`] is what the command line does now and
 //! then: policies, quotas, the test clock, purge and the deletion of erased words.
 //!
 //! [`inputs`] is what a round sends, and [`numeric`] how amounts cross.
@@ -9,7 +10,9 @@
 //! To add a column: a migration that is safe beside running old code, the column in `rows`, in `inputs` and `write`, and
 //! (if it is part of what an entry says) in `chain::canonical`.
 
+pub(crate) mod accounts;
 pub(crate) mod connect;
+pub(crate) mod entries;
 mod inputs;
 mod lists;
 pub(crate) mod load;

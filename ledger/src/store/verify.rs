@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use sqlx::{PgConnection, PgPool};
 
 use super::StoreError;
+use super::entries::journal;
 use super::quota;
-use super::read::journal;
 use super::rows::{self, GrantRow, HoldRow, grant_rows, hold_rows};
 use crate::account::Head;
 use crate::chain;

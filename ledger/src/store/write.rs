@@ -11,10 +11,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::StoreError;
+use super::accounts::Heard;
 use super::inputs::{
     EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldChangeInput, HoldInput, LineInput,
 };
-use super::load::Heard;
 use crate::account::{AccountStatus, Head};
 use crate::chain;
 use crate::command::KeyName;
