@@ -1,7 +1,7 @@
 //! Step 5 of a round: all that its decisions changed, over arrays of the types in [`super::inputs`].
 //!
-//! Entries, lines, heads and changed grants go in one statement, as the guards of the journal ask; new grants, holds,
-//! words and signals follow in statements of their own where there are some.
+//! Entries, lines, heads, changed grants and holds go in one statement, as the guards of the journal ask; new grants, words
+//! and signals follow in statements of their own where there are some.
 
 use std::collections::BTreeMap;
 
@@ -134,12 +134,6 @@ pub(crate) async fn write(
     if !outcome.grants_new.is_empty() {
         grants_new(connection, &outcome.grants_new).await?;
     }
-    if !outcome.holds_new.is_empty() {
-        holds_new(connection, &outcome.holds_new).await?;
-    }
-    if !outcome.holds_changed.is_empty() {
-        holds_changed(connection, &outcome.holds_changed).await?;
-    }
     if !outcome.salts.is_empty() {
         words(connection, outcome).await?;
     }
@@ -159,8 +153,6 @@ impl Outcome<'_> {
     /// Whether one statement writes all of it.
     pub(crate) fn is_journal_alone(&self) -> bool {
         self.grants_new.is_empty()
-            && self.holds_new.is_empty()
-            && self.holds_changed.is_empty()
             && self.salts.is_empty()
             && self.addresses.is_empty()
             && self.profiles.is_empty()
@@ -168,7 +160,72 @@ impl Outcome<'_> {
     }
 }
 
-/// The one statement that writes the journal, if the gate lets it. Nobody else can write an entry of a locked account, so where
+/// The statement of [`journal`] with more of what it writes, and the values for that.
+macro_rules! journal_statement {
+    ($more:literal, $entries:expr, $lines:expr, $grants:expr, $heads:expr, $gate:expr $(, $argument:expr)*) => {
+        sqlx::query!(
+            r#"with locked as materialized (
+                select a.id from unnest($5::uuid[], $6::bigint[]) as known(id, seq)
+                join accounts a on a.id = known.id and a.seq = known.seq
+                for no key update of a skip locked
+            ), gate as materialized (
+                select (select count(*) from locked) = cardinality($5::uuid[])
+                    and not exists (
+                        select from unnest($7::uuid[], $8::smallint[], $9::bytea[]) as asked(a, o, k)
+                        join entries e on e.account_id = asked.a and e.origin = asked.o and e.key = asked.k
+                    )
+                    and not exists (
+                        select from unnest($10::text[], $11::timestamptz[]) as known(name, updated_at)
+                        join policies p on p.name = known.name and p.updated_at <> known.updated_at
+                    )
+                    and not exists (select from quotas q where q.account_id = any($12::uuid[]))
+                    and not ($13 and exists (select from test_clock)) as is_open
+            ), new_entries as (
+                insert into entries (account_id, seq, kind, note, set_seq, set_length, is_main, line_count, amount, moved, available_after,
+                    held_after, debt_after, amount_total, moved_total, occurred_at, recorded_at, effective_at, actor_kind, actor_id,
+                    actor_role, origin, key, content, member, job_id, request_ref, model, key_ref, hold_id, reverses, use_at, use_amount,
+                    answer, words_digest, hash)
+                select * from unnest($1::entry_input[]) where (select g.is_open from gate g)
+            ), new_lines as (
+                insert into lines (account_id, seq, position, ledger_account, direction, amount, grant_id, debt_mark, balance_after)
+                select * from unnest($2::line_input[]) where (select g.is_open from gate g)
+            ), changed_grants as (
+                update grants g set remaining = u.remaining, reserved = u.reserved, open = u.remaining > 0 or u.reserved > 0,
+                    expires_at = u.expires_at, voided_at = u.voided_at, lapsed = u.lapsed, lapse_taken = u.lapse_taken,
+                    clawed_back = u.clawed_back, restored = u.restored, paid_to_debt = u.paid_to_debt,
+                    given_back_for_debt = u.given_back_for_debt
+                from unnest($3::grant_change_input[]) as u
+                -- Whichever index the plan takes, id's or seq's, it finds one row.
+                where (select t.is_open from gate t) and g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
+            ), changed_accounts as (
+                update accounts a set status = u.status, policy = u.policy,
+                    erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
+                    seq = u.seq, hash = u.hash, available = u.available, held = u.held, debt = u.debt, written_off = u.written_off,
+                    recorded_at = u.recorded_at, effective_at = u.effective_at, totals = u.totals
+                from unnest($4::head_input[]) as u
+                where (select g.is_open from gate g) and a.id = u.id
+            )"#
+                + $more
+                + r#" select g.is_open as "is_open!", ledger_now() as "now!" from gate g"#,
+            $entries as _,
+            $lines as _,
+            $grants as _,
+            $heads as _,
+            &$gate.accounts,
+            &$gate.seqs,
+            &$gate.key_accounts,
+            &$gate.origins,
+            &$gate.keys as _,
+            &$gate.policies as _,
+            &$gate.updated_at,
+            &$gate.unbound,
+            $gate.asks_for_clock
+            $(, $argument as _)*
+        )
+    };
+}
+
+/// The one statement that writes the journal with heads, changed grants and holds, if the gate lets it. Nobody else can write an entry of a locked account, so where
 /// its remembered entry is the last one, what the statement saw when it began is complete for it, its keys as well.
 async fn journal(
     connection: &mut PgConnection,
@@ -190,62 +247,37 @@ async fn journal(
         .collect();
     let heads: Vec<HeadInput<'_>> =
         outcome.heads.iter().map(|(account, after)| HeadInput::of(*account, after)).collect();
-    let row = sqlx::query!(
-        r#"with locked as materialized (
-            select a.id from unnest($5::uuid[], $6::bigint[]) as known(id, seq)
-            join accounts a on a.id = known.id and a.seq = known.seq
-            for no key update of a skip locked
-        ), gate as materialized (
-            select (select count(*) from locked) = cardinality($5::uuid[])
-                and not exists (
-                    select from unnest($7::uuid[], $8::smallint[], $9::bytea[]) as asked(a, o, k)
-                    join entries e on e.account_id = asked.a and e.origin = asked.o and e.key = asked.k
-                )
-                and not exists (
-                    select from unnest($10::text[], $11::timestamptz[]) as known(name, updated_at)
-                    join policies p on p.name = known.name and p.updated_at <> known.updated_at
-                )
-                and not exists (select from quotas q where q.account_id = any($12::uuid[]))
-                and not ($13 and exists (select from test_clock)) as is_open
-        ), new_entries as (
-            insert into entries (account_id, seq, kind, note, set_seq, set_length, is_main, line_count, amount, moved, available_after,
-                held_after, debt_after, amount_total, moved_total, occurred_at, recorded_at, effective_at, actor_kind, actor_id,
-                actor_role, origin, key, content, member, job_id, request_ref, model, key_ref, hold_id, reverses, use_at, use_amount,
-                answer, words_digest, hash)
-            select * from unnest($1::entry_input[]) where (select g.is_open from gate g)
-        ), new_lines as (
-            insert into lines (account_id, seq, position, ledger_account, direction, amount, grant_id, debt_mark, balance_after)
-            select * from unnest($2::line_input[]) where (select g.is_open from gate g)
-        ), changed_grants as (
-            update grants g set remaining = u.remaining, reserved = u.reserved, open = u.remaining > 0 or u.reserved > 0,
-                expires_at = u.expires_at, voided_at = u.voided_at, lapsed = u.lapsed, lapse_taken = u.lapse_taken,
-                clawed_back = u.clawed_back, restored = u.restored, paid_to_debt = u.paid_to_debt,
-                given_back_for_debt = u.given_back_for_debt
-            from unnest($3::grant_change_input[]) as u
-            -- Whichever index the plan takes, id's or seq's, it finds one row.
-            where (select t.is_open from gate t) and g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
-        ), changed_accounts as (
-            update accounts a set status = u.status, policy = u.policy,
-                erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
-                seq = u.seq, hash = u.hash, available = u.available, held = u.held, debt = u.debt, written_off = u.written_off,
-                recorded_at = u.recorded_at, effective_at = u.effective_at, totals = u.totals
-            from unnest($4::head_input[]) as u
-            where (select g.is_open from gate g) and a.id = u.id
-        )
-        select g.is_open as "is_open!", ledger_now() as "now!" from gate g"#,
-        &entries as _,
-        &lines as _,
-        &grants as _,
-        &heads as _,
-        &gate.accounts,
-        &gate.seqs,
-        &gate.key_accounts,
-        &gate.origins,
-        &gate.keys as _,
-        &gate.policies as _,
-        &gate.updated_at,
-        &gate.unbound,
-        gate.asks_for_clock
+    if outcome.holds_new.is_empty() && outcome.holds_changed.is_empty() {
+        let row =
+            journal_statement!("", &entries, &lines, &grants, &heads, gate).fetch_one(connection).await?;
+        return Ok(Written { is_written: row.is_open, now: row.now });
+    }
+    let holds_new: Vec<HoldInput<'_>> =
+        outcome.holds_new.iter().map(|((account, _), hold)| HoldInput::of(*account, hold)).collect();
+    let holds_changed: Vec<HoldChangeInput> = outcome
+        .holds_changed
+        .iter()
+        .map(|((account, _), hold)| HoldChangeInput::of(*account, hold))
+        .collect();
+    let row = journal_statement!(
+        ", new_holds as (
+            insert into holds (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at,
+                expires_at, settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
+            select * from unnest($14::hold_input[]) where (select g.is_open from gate g)
+        ), changed_holds as (
+            update holds h set status = u.status, renewed_at = u.renewed_at, expires_at = u.expires_at, settled = u.settled,
+                released = u.released, reversed = u.reversed, needs_review = u.needs_review, ended_by = u.ended_by,
+                late_settle = u.late_settle
+            from unnest($15::hold_change_input[]) as u
+            where (select g.is_open from gate g) and h.account_id = u.account_id and h.id = u.id
+        )",
+        &entries,
+        &lines,
+        &grants,
+        &heads,
+        gate,
+        &holds_new,
+        &holds_changed
     )
     .fetch_one(connection)
     .await?;
@@ -263,41 +295,6 @@ async fn grants_new(
             lapsed, lapse_taken, clawed_back, restored, paid_to_debt, given_back_for_debt, open)
         select u.*, u.remaining > 0 or u.reserved > 0 from unnest($1::grant_input[]) as u",
         &grants as _
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn holds_new(
-    connection: &mut PgConnection,
-    holds: &BTreeMap<(AccountId, HoldId), &Hold>,
-) -> Result<(), StoreError> {
-    let holds: Vec<HoldInput<'_>> =
-        holds.iter().map(|((account, _), hold)| HoldInput::of(*account, hold)).collect();
-    sqlx::query!(
-        "insert into holds (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at, expires_at,
-            settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
-        select * from unnest($1::hold_input[])",
-        &holds as _
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn holds_changed(
-    connection: &mut PgConnection,
-    holds: &BTreeMap<(AccountId, HoldId), &Hold>,
-) -> Result<(), StoreError> {
-    let holds: Vec<HoldChangeInput> =
-        holds.iter().map(|((account, _), hold)| HoldChangeInput::of(*account, hold)).collect();
-    sqlx::query!(
-        "update holds h set status = u.status, renewed_at = u.renewed_at, expires_at = u.expires_at, settled = u.settled,
-            released = u.released, reversed = u.reversed, needs_review = u.needs_review, ended_by = u.ended_by, late_settle = u.late_settle
-        from unnest($1::hold_change_input[]) as u
-        where h.account_id = u.account_id and h.id = u.id",
-        &holds as _
     )
     .execute(connection)
     .await?;
