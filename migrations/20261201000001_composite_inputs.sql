@@ -135,20 +135,6 @@ create type hold_input as (
     key_ref text
 );
 
-create type hold_change_input as (
-    account_id uuid,
-    id uuid,
-    status smallint,
-    renewed_at timestamptz,
-    expires_at timestamptz,
-    settled numeric(20, 6),
-    released numeric(20, 6),
-    reversed numeric(20, 6),
-    needs_review boolean,
-    ended_by bigint,
-    late_settle bigint
-);
-
 -- Three numbers for each kind that moved something: its number, the total of amount, the total of moved.
 alter table accounts add column totals numeric(30, 6)[] not null default '{}';
 update accounts a set totals = coalesce((

@@ -41,7 +41,6 @@ sent_as!(
     GrantInput<'_> = "grant_input",
     GrantChangeInput = "grant_change_input",
     HoldInput<'_> = "hold_input",
-    HoldChangeInput = "hold_change_input",
 );
 
 #[derive(Encode)]
@@ -339,40 +338,6 @@ impl<'a> HoldInput<'a> {
             request_ref: call.request_ref.as_deref(),
             model: call.model.as_deref(),
             key_ref: call.key_ref.as_deref(),
-        }
-    }
-}
-
-/// What of a hold can change.
-#[derive(Encode)]
-pub(super) struct HoldChangeInput {
-    account_id: Uuid,
-    id: Uuid,
-    status: i16,
-    renewed_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
-    settled: Credits,
-    released: Credits,
-    reversed: Credits,
-    needs_review: bool,
-    ended_by: Option<i64>,
-    late_settle: Option<i64>,
-}
-
-impl HoldChangeInput {
-    pub(super) fn of(account: AccountId, hold: &Hold) -> HoldChangeInput {
-        HoldChangeInput {
-            account_id: account.0,
-            id: hold.id.0,
-            status: hold_status_code(hold.status),
-            renewed_at: hold.renewed_at,
-            expires_at: hold.expires_at,
-            settled: hold.settled,
-            released: hold.released,
-            reversed: hold.reversed,
-            needs_review: hold.needs_review,
-            ended_by: hold.ended_by.map(|seq| seq.0),
-            late_settle: hold.late_settle.map(|seq| seq.0),
         }
     }
 }

@@ -12,9 +12,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::accounts::Heard;
-use super::inputs::{
-    EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldChangeInput, HoldInput, LineInput,
-};
+use super::inputs::{EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldInput, LineInput};
 use crate::account::{AccountStatus, Head};
 use crate::chain;
 use crate::command::KeyName;
@@ -252,32 +250,25 @@ async fn journal(
             journal_statement!("", &entries, &lines, &grants, &heads, gate).fetch_one(connection).await?;
         return Ok(Written { is_written: row.is_open, now: row.now });
     }
-    let holds_new: Vec<HoldInput<'_>> =
-        outcome.holds_new.iter().map(|((account, _), hold)| HoldInput::of(*account, hold)).collect();
-    let holds_changed: Vec<HoldChangeInput> = outcome
-        .holds_changed
-        .iter()
-        .map(|((account, _), hold)| HoldChangeInput::of(*account, hold))
-        .collect();
+    let holds = outcome.holds_new.iter().chain(&outcome.holds_changed);
+    let holds: Vec<HoldInput<'_>> = holds.map(|((account, _), hold)| HoldInput::of(*account, hold)).collect();
+    // By the key whatever is thought of the table's size: a join planned while it was empty would go through all of it.
     let row = journal_statement!(
-        ", new_holds as (
-            insert into holds (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at,
+        ", changed_holds as (
+            insert into holds as h (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at,
                 expires_at, settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
             select * from unnest($14::hold_input[]) where (select g.is_open from gate g)
-        ), changed_holds as (
-            update holds h set status = u.status, renewed_at = u.renewed_at, expires_at = u.expires_at, settled = u.settled,
-                released = u.released, reversed = u.reversed, needs_review = u.needs_review, ended_by = u.ended_by,
-                late_settle = u.late_settle
-            from unnest($15::hold_change_input[]) as u
-            where (select g.is_open from gate g) and h.account_id = u.account_id and h.id = u.id
+            on conflict (account_id, id) do update set status = excluded.status, renewed_at = excluded.renewed_at,
+                expires_at = excluded.expires_at, settled = excluded.settled, released = excluded.released,
+                reversed = excluded.reversed, needs_review = excluded.needs_review, ended_by = excluded.ended_by,
+                late_settle = excluded.late_settle
         )",
         &entries,
         &lines,
         &grants,
         &heads,
         gate,
-        &holds_new,
-        &holds_changed
+        &holds
     )
     .fetch_one(connection)
     .await?;
