@@ -19,14 +19,17 @@ use crate::store::accounts::Heard;
 
 /// Accounts a lane remembers. A state of the usual size takes about 2 KiB.
 const ACCOUNTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
-/// Grants and holds of an account that is worth remembering.
-const PARTS_MAX: usize = 200;
+/// Grants and holds of an account that is worth remembering, and of all that are remembered; each takes about 300 bytes.
+const PARTS_MAX: usize = 1_000;
+const PARTS_OF_ALL_MAX: usize = 100_000;
 /// How long the database's clock is followed by our own.
 const CLOCK_MAX: Duration = Duration::from_secs(1);
 
 /// Remembered states, the longest unused forgotten first.
 pub(crate) struct Memory {
     states: LruCache<AccountId, State>,
+    /// Grants and holds of all remembered accounts.
+    parts: usize,
     /// Accounts that had quotas when they were asked for.
     bound_by_quotas: HashSet<AccountId>,
     clock: Clock,
@@ -57,6 +60,7 @@ impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
             states: LruCache::new(ACCOUNTS_MAX),
+            parts: 0,
             bound_by_quotas: HashSet::new(),
             clock: Clock::Unheard,
             remembers: true,
@@ -70,7 +74,10 @@ impl Memory {
 
     /// Takes the states of these accounts out. They come back by [`Memory::keep`] once they are committed, or never.
     pub(crate) fn take(&mut self, accounts: &BTreeSet<AccountId>) -> BTreeMap<AccountId, State> {
-        accounts.iter().filter_map(|account| self.states.pop_entry(account)).collect()
+        let taken: BTreeMap<AccountId, State> =
+            accounts.iter().filter_map(|account| self.states.pop_entry(account)).collect();
+        self.parts -= taken.values().map(parts).sum::<usize>();
+        taken
     }
 
     /// Keeps what a committed round left, without the facts that its commands had asked for.
@@ -80,9 +87,17 @@ impl Memory {
         }
         for (account, mut state) in round {
             forget_facts(&mut state);
-            if state.head.seq.0 > 0 && state.grants.len() + state.holds.len() <= PARTS_MAX {
-                self.states.push(account, state);
+            if state.head.seq.0 > 0 && parts(&state) <= PARTS_MAX {
+                self.parts += parts(&state);
+                if let Some((_, forgotten)) = self.states.push(account, state) {
+                    self.parts -= parts(&forgotten);
+                }
             }
+        }
+        while self.parts > PARTS_OF_ALL_MAX
+            && let Some((_, forgotten)) = self.states.pop_lru()
+        {
+            self.parts -= parts(&forgotten);
         }
     }
 
@@ -128,8 +143,13 @@ impl Memory {
     /// For a new connection.
     pub(crate) fn clear(&mut self) {
         self.states.clear();
+        self.parts = 0;
         self.clock = Clock::Unheard;
     }
+}
+
+fn parts(state: &State) -> usize {
+    state.grants.len() + state.holds.len()
 }
 
 /// Leaves what a round loads of every account: the head, open grants, open holds.

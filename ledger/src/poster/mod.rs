@@ -64,7 +64,12 @@ impl Job {
     pub(crate) fn answer(self, answer: Answer) {
         // What this very command wrote in an attempt that ended in doubt is its first answer.
         let own = |posted: Posted| Posted { replayed: posted.replayed && !self.decided, ..posted };
-        drop(self.reply.send(answer.map(own)));
+        let answer = match answer {
+            // An attempt that is still on its way may be written after this refusal.
+            Err(PostError::Refused(_)) if self.in_doubt => Err(PostError::OutcomeUnknown),
+            answer => answer.map(own),
+        };
+        drop(self.reply.send(answer));
     }
 
     /// Says that the command was not posted, unless that is not known.
@@ -129,7 +134,8 @@ impl Poster {
 
 /// Waits for the answer to a command that was sent, or says why it was not.
 pub(crate) async fn answered(sent: Result<oneshot::Receiver<Answer>, PostError>) -> Answer {
-    sent?.await.unwrap_or(Err(PostError::Internal))
+    // Without an answer nobody knows what became of it.
+    sent?.await.unwrap_or(Err(PostError::OutcomeUnknown))
 }
 
 /// Which account goes to which lane. Accounts that are being opened go by their reference, so that two first uses of one

@@ -68,11 +68,17 @@ pub(crate) async fn run(
         .filter_map(|state| Some((policies.known(&state.policy.name)?.updated_at?, state)))
         .map(|(updated_at, state)| (state.policy.name.as_str(), updated_at))
         .collect();
+    let subjects: Vec<(AccountId, Subject)> = commands
+        .iter()
+        .filter(|command| names_subjects(command))
+        .flat_map(|command| Subject::of(&command.call).map(|subject| (command.account, subject)))
+        .collect();
     let gate = Gate::on_memory(
         &before,
         commands.iter().filter_map(|command| Some((command.account, command.key.as_ref()?))),
         rules.into_iter(),
-        commands.iter().filter(|command| names_subjects(command)).map(|command| command.account),
+        subjects.iter().map(|(account, subject)| (*account, subject)),
+        now,
     );
     let written = write(connection, &outcome, &gate, &decided).await?;
     if !written.is_written {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::StoreError;
 use super::accounts::Heard;
 use super::inputs::{EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldInput, LineInput};
+use super::rows::subject_parts;
 use crate::account::{AccountStatus, Head};
 use crate::chain;
 use crate::command::KeyName;
@@ -21,6 +22,7 @@ use crate::entry::{Entry, EntrySet};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
+use crate::quota::Subject;
 
 /// What a round leaves behind: its entry sets in order, and the last state of all that changed.
 #[derive(Default)]
@@ -71,10 +73,13 @@ pub(crate) struct Gate<'a> {
     /// Policies that have not changed.
     policies: Vec<&'a str>,
     updated_at: Vec<DateTime<Utc>>,
-    /// Accounts without quotas.
+    /// Subjects without quotas.
     unbound: Vec<Uuid>,
-    /// The clock is the database's own.
+    subject_kinds: Vec<i16>,
+    subjects: Vec<&'a str>,
+    /// The clock is the database's own, and still near the instant of the decision.
     asks_for_clock: bool,
+    decided_at: DateTime<Utc>,
 }
 
 impl<'a> Gate<'a> {
@@ -87,9 +92,10 @@ impl<'a> Gate<'a> {
         seqs: &BTreeMap<AccountId, Seq>,
         keys: impl Iterator<Item = (AccountId, &'a KeyName)>,
         policies: impl Iterator<Item = (&'a str, DateTime<Utc>)>,
-        unbound: impl Iterator<Item = AccountId>,
+        unbound: impl Iterator<Item = (AccountId, &'a Subject)>,
+        decided_at: DateTime<Utc>,
     ) -> Gate<'a> {
-        let mut gate = Gate { asks_for_clock: true, ..Gate::default() };
+        let mut gate = Gate { asks_for_clock: true, decided_at, ..Gate::default() };
         for (account, seq) in seqs {
             gate.accounts.push(account.0);
             gate.seqs.push(seq.0);
@@ -100,7 +106,12 @@ impl<'a> Gate<'a> {
             gate.keys.push(key);
         }
         (gate.policies, gate.updated_at) = policies.unzip();
-        gate.unbound = unbound.map(|account| account.0).collect();
+        for (account, subject) in unbound {
+            let (kind, name) = subject_parts(subject);
+            gate.unbound.push(account.0);
+            gate.subject_kinds.push(kind);
+            gate.subjects.push(name);
+        }
         gate
     }
 }
@@ -176,8 +187,14 @@ macro_rules! journal_statement {
                         select from unnest($10::text[], $11::timestamptz[]) as known(name, updated_at)
                         join policies p on p.name = known.name and p.updated_at <> known.updated_at
                     )
-                    and not exists (select from quotas q where q.account_id = any($12::uuid[]))
-                    and not ($13 and exists (select from test_clock)) as is_open
+                    and not exists (
+                        select from unnest($12::uuid[], $13::smallint[], $14::text[]) as asked(a, k, s)
+                        join quotas q on q.account_id = asked.a and q.subject_kind = asked.k and q.subject = asked.s
+                    )
+                    and not ($15 and exists (select from test_clock))
+                    -- A statement that was held up on its way must not write what was right then.
+                    and (not $15 or ledger_now() between $16::timestamptz - interval '1 second' and $16::timestamptz + interval '2 seconds')
+                    as is_open
             ), new_entries as (
                 insert into entries (account_id, seq, kind, note, set_seq, set_length, is_main, line_count, amount, moved, available_after,
                     held_after, debt_after, amount_total, moved_total, occurred_at, recorded_at, effective_at, actor_kind, actor_id,
@@ -217,7 +234,10 @@ macro_rules! journal_statement {
             &$gate.policies as _,
             &$gate.updated_at,
             &$gate.unbound,
-            $gate.asks_for_clock
+            &$gate.subject_kinds,
+            &$gate.subjects as _,
+            $gate.asks_for_clock,
+            $gate.decided_at
             $(, $argument as _)*
         )
     };
@@ -257,7 +277,7 @@ async fn journal(
         ", changed_holds as (
             insert into holds as h (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at,
                 expires_at, settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
-            select * from unnest($14::hold_input[]) where (select g.is_open from gate g)
+            select * from unnest($17::hold_input[]) where (select g.is_open from gate g)
             on conflict (account_id, id) do update set status = excluded.status, renewed_at = excluded.renewed_at,
                 expires_at = excluded.expires_at, settled = excluded.settled, released = excluded.released,
                 reversed = excluded.reversed, needs_review = excluded.needs_review, ended_by = excluded.ended_by,
