@@ -76,7 +76,7 @@ impl Memory {
     pub(crate) fn take(&mut self, accounts: &BTreeSet<AccountId>) -> BTreeMap<AccountId, State> {
         let taken: BTreeMap<AccountId, State> =
             accounts.iter().filter_map(|account| self.states.pop_entry(account)).collect();
-        self.parts -= taken.values().map(parts).sum::<usize>();
+        self.parts = self.parts.saturating_sub(taken.values().map(parts).sum());
         taken
     }
 
@@ -90,14 +90,14 @@ impl Memory {
             if state.head.seq.0 > 0 && parts(&state) <= PARTS_MAX {
                 self.parts += parts(&state);
                 if let Some((_, forgotten)) = self.states.push(account, state) {
-                    self.parts -= parts(&forgotten);
+                    self.parts = self.parts.saturating_sub(parts(&forgotten));
                 }
             }
         }
         while self.parts > PARTS_OF_ALL_MAX
             && let Some((_, forgotten)) = self.states.pop_lru()
         {
-            self.parts -= parts(&forgotten);
+            self.parts = self.parts.saturating_sub(parts(&forgotten));
         }
     }
 
