@@ -83,6 +83,30 @@ pub struct State {
     pub voids: BTreeMap<GrantId, Seq>,
 }
 
+impl State {
+    /// An open account without grants, holds and facts, as it is before its first entry.
+    pub fn empty(account: AccountId, policy: Policy, time_zone: Tz) -> State {
+        State {
+            account,
+            status: AccountStatus::Open,
+            policy,
+            time_zone,
+            erased: false,
+            head: Head::empty(),
+            grants: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            originals: BTreeMap::new(),
+            clawbacks: BTreeMap::new(),
+            debt_payments: Vec::new(),
+            jobs: BTreeMap::new(),
+            quotas: Vec::new(),
+            uses: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            voids: BTreeMap::new(),
+        }
+    }
+}
+
 /// An entry whose parts can be given back. Parts are its debit lines, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Original {

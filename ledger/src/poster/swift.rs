@@ -65,8 +65,8 @@ pub(crate) async fn run(
     let outcome = desk.outcome(&states, &before);
     let rules: BTreeMap<&str, _> = states
         .values()
-        .filter_map(|state| Some((policies.known(&state.policy.name)?.updated_at?, state)))
-        .map(|(updated_at, state)| (state.policy.name.as_str(), updated_at))
+        .map(|state| state.policy.name.as_str())
+        .filter_map(|name| Some((name, policies.known(name)?.updated_at?)))
         .collect();
     let subjects: Vec<(AccountId, Subject)> = commands
         .iter()

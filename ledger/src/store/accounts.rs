@@ -1,7 +1,5 @@
 //! Accounts as a round begins with them: the head, open grants, open holds, and the clock.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -123,23 +121,14 @@ impl AccountRow {
             effective_at: self.effective_at,
             totals: rows::totals(account, &self.totals)?,
         };
+        let time_zone = self.time_zone.parse().map_err(|_| bad("time_zone"))?;
         Ok(State {
-            account: AccountId(account),
             status: rows::status(self.status).ok_or_else(|| bad("status"))?,
-            policy,
-            time_zone: self.time_zone.parse().map_err(|_| bad("time_zone"))?,
             erased: self.erased,
             head,
             grants: self.grants.into_iter().map(keyed_grant).collect::<Result<_, _>>()?,
             holds: self.holds.into_iter().map(keyed_hold).collect::<Result<_, _>>()?,
-            originals: BTreeMap::new(),
-            clawbacks: BTreeMap::new(),
-            debt_payments: Vec::new(),
-            jobs: BTreeMap::new(),
-            quotas: Vec::new(),
-            uses: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            voids: BTreeMap::new(),
+            ..State::empty(AccountId(account), policy, time_zone)
         })
     }
 }

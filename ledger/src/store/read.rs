@@ -9,6 +9,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::StoreError;
+use super::accounts::{keyed_grant, keyed_hold};
 use super::entries;
 use super::lists::{self, Slice};
 use super::rows::{self, GrantRow, HoldRow, grant_rows, hold_rows, inconsistent};
@@ -84,26 +85,16 @@ async fn snapshot_in(
     let holds = hold_rows!("from holds h where h.account_id = $1 and h.status = 1", account.0)
         .fetch_all(&mut *connection)
         .await?;
-    let grants = grants.into_iter().map(GrantRow::grant).collect::<Result<Vec<_>, _>>()?;
-    let holds = holds.into_iter().map(HoldRow::hold).collect::<Result<Vec<_>, _>>()?;
+    // Lapsing asks nothing of the policy.
+    let policy = crate::policy::Policy { name: row.policy, ..crate::policy::Policy::default() };
+    let time_zone = row.time_zone.parse().map_err(|_| bad("time_zone"))?;
     let state = State {
-        account,
         status: rows::status(row.status).ok_or_else(|| bad("status"))?,
-        // Lapsing asks nothing of the policy.
-        policy: crate::policy::Policy { name: row.policy, ..crate::policy::Policy::default() },
-        time_zone: row.time_zone.parse().map_err(|_| bad("time_zone"))?,
         erased: row.erased,
         head,
-        grants: grants.into_iter().map(|grant: Grant| (grant.id, grant)).collect(),
-        holds: holds.into_iter().map(|hold: Hold| (hold.id, hold)).collect(),
-        originals: BTreeMap::new(),
-        clawbacks: BTreeMap::new(),
-        debt_payments: Vec::new(),
-        jobs: BTreeMap::new(),
-        quotas: Vec::new(),
-        uses: BTreeMap::new(),
-        keys: BTreeMap::new(),
-        voids: BTreeMap::new(),
+        grants: grants.into_iter().map(keyed_grant).collect::<Result<_, _>>()?,
+        holds: holds.into_iter().map(keyed_hold).collect::<Result<_, _>>()?,
+        ..State::empty(account, policy, time_zone)
     };
     Ok(Some(Snapshot { now: row.now, state }))
 }

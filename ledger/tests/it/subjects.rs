@@ -27,22 +27,8 @@ use crate::model::Instant;
 
 fn empty_state(history: &History) -> State {
     State {
-        account: history.account,
-        status: AccountStatus::Open,
-        policy: history.policy.clone(),
-        time_zone: history.zone,
-        erased: false,
-        head: Head::empty(),
-        grants: BTreeMap::new(),
-        holds: BTreeMap::new(),
-        originals: BTreeMap::new(),
-        clawbacks: BTreeMap::new(),
-        debt_payments: Vec::new(),
-        jobs: BTreeMap::new(),
         quotas: history.quotas.clone(),
-        uses: BTreeMap::new(),
-        keys: BTreeMap::new(),
-        voids: BTreeMap::new(),
+        ..State::empty(history.account, history.policy.clone(), history.zone)
     }
 }
 

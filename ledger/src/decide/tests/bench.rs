@@ -1,11 +1,9 @@
 //! One account on a bench.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::account::{AccountStatus, Head};
+use crate::account::Head;
 use crate::command::{
     Actor, CallFields, Command, Expiry, Origin, ReasonCode, ReverseOutcome, Verb, key_digest,
 };
@@ -78,24 +76,7 @@ impl Bench {
 
     /// An account that has no entry yet.
     pub fn empty() -> Bench {
-        let state = State {
-            account: AccountId(Uuid::from_u128(1)),
-            status: AccountStatus::Open,
-            policy: Policy::default(),
-            time_zone: chrono_tz::UTC,
-            erased: false,
-            head: Head::empty(),
-            grants: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            originals: BTreeMap::new(),
-            clawbacks: BTreeMap::new(),
-            debt_payments: Vec::new(),
-            jobs: BTreeMap::new(),
-            quotas: Vec::new(),
-            uses: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            voids: BTreeMap::new(),
-        };
+        let state = State::empty(AccountId(Uuid::from_u128(1)), Policy::default(), chrono_tz::UTC);
         Bench {
             state,
             now: at("2026-01-01"),
