@@ -9,8 +9,8 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ async fn serve_one(
         request.extensions_mut().insert(ConnectInfo(peer));
         answer(router.clone(), request)
     });
-    let timer = HeadTimer { reads: reads.clone(), head_wait };
+    let timer = HeadTimer::new(reads.clone(), head_wait);
     let connection = http1::Builder::new()
         .timer(timer)
         .header_read_timeout(head_wait)
@@ -162,24 +162,38 @@ impl AsyncWrite for Counted {
 }
 
 /// The clock that the HTTP library is given. It asks for one wait when it begins to look for the next head; whether that
-/// head has begun, the reads tell.
+/// head has begun, the reads tell. A connection has one timer for all its waits: to make and register one for each request would cost
+/// more than most of what else a request does here.
 struct HeadTimer {
     reads: Reads,
     head_wait: Duration,
+    timer: SharedTimer,
+}
+
+type SharedTimer = Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>;
+
+fn set(timer: &SharedTimer, wait: Duration) {
+    let deadline = tokio::time::Instant::now() + wait;
+    timer.lock().unwrap_or_else(PoisonError::into_inner).as_mut().reset(deadline);
 }
 
 impl HeadTimer {
+    fn new(reads: Reads, head_wait: Duration) -> HeadTimer {
+        let timer = Arc::new(Mutex::new(Box::pin(tokio::time::sleep(REST_MAX))));
+        HeadTimer { reads, head_wait, timer }
+    }
+
     fn wait(&self) -> Pin<Box<dyn hyper::rt::Sleep>> {
         let reads_before = self.reads.so_far();
         // Who connects and says nothing at all is not resting.
         let has_begun = reads_before == 0;
-        let wait = if has_begun { self.head_wait } else { REST_MAX };
+        set(&self.timer, if has_begun { self.head_wait } else { REST_MAX });
         Box::pin(HeadWait {
             reads: self.reads.clone(),
             reads_before,
             has_begun,
             head_wait: self.head_wait,
-            sleep: Box::pin(tokio::time::sleep(wait)),
+            timer: Arc::clone(&self.timer),
         })
     }
 }
@@ -199,7 +213,7 @@ struct HeadWait {
     reads_before: u64,
     has_begun: bool,
     head_wait: Duration,
-    sleep: Pin<Box<tokio::time::Sleep>>,
+    timer: SharedTimer,
 }
 
 impl hyper::rt::Sleep for HeadWait {}
@@ -210,9 +224,8 @@ impl Future for HeadWait {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if !self.has_begun && self.reads.so_far() != self.reads_before {
             self.has_begun = true;
-            let deadline = tokio::time::Instant::now() + self.head_wait;
-            self.sleep.as_mut().reset(deadline);
+            set(&self.timer, self.head_wait);
         }
-        self.sleep.as_mut().poll(cx)
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx)
     }
 }
