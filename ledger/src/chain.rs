@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::command::sorted;
+use crate::command::{in_order, sorted};
 use crate::credits::Credits;
 use crate::entry::{Entry, Line, Words};
 
@@ -112,7 +112,7 @@ fn answer_text(entry: &Entry) -> Option<String> {
         return None;
     }
     let value = serde_json::to_value(&entry.answer).unwrap_or_default();
-    Some(value.as_object().map_or_else(|| value.to_string(), |object| sorted(object).to_string()))
+    Some(in_order(value).to_string())
 }
 
 /// A byte string in which every field starts with its length, or says that it is absent.

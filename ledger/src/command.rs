@@ -354,13 +354,15 @@ impl Command {
 
 /// An object with its keys in order, at every level.
 pub fn sorted(object: &Map<String, Value>) -> Value {
-    let mut keys: Vec<&String> = object.keys().collect();
-    keys.sort();
-    let pairs = keys.into_iter().map(|key| {
-        let value = &object[key];
-        (key.clone(), value.as_object().map_or_else(|| value.clone(), sorted))
-    });
-    Value::Object(pairs.collect())
+    in_order(Value::Object(object.clone()))
+}
+
+/// A value with the keys of its objects in order, at every level of objects.
+pub fn in_order(value: Value) -> Value {
+    let Value::Object(object) = value else { return value };
+    let mut pairs: Vec<(String, Value)> = object.into_iter().collect();
+    pairs.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    Value::Object(pairs.into_iter().map(|(key, value)| (key, in_order(value))).collect())
 }
 
 impl Verb {

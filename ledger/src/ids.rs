@@ -62,8 +62,31 @@ impl fmt::Display for Seq {
     }
 }
 
-/// A UUIDv7 of the instant `at`. Before 1970 counts as 1970.
+/// A UUIDv7 of the instant `at`, with its fraction of a millisecond in the twelve bits after the version (RFC 9562, method 3), so
+/// that ids of one millisecond sort by time as well. Before 1970 counts as 1970.
 pub fn fresh(at: DateTime<Utc>) -> Uuid {
     let seconds = u64::try_from(at.timestamp()).unwrap_or(0);
-    Uuid::new_v7(Timestamp::from_unix(NoContext, seconds, at.timestamp_subsec_nanos()))
+    let nanos = at.timestamp_subsec_nanos();
+    let mut bytes = Uuid::new_v7(Timestamp::from_unix(NoContext, seconds, nanos)).into_bytes();
+    let [.., high, low] = (nanos % 1_000_000 * 4096 / 1_000_000).to_be_bytes();
+    bytes[6] = 0x70 | high;
+    bytes[7] = low;
+    Uuid::from_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_within_a_millisecond_too() {
+        let second = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+        let at = |nanos: i64| fresh(second + chrono::Duration::nanoseconds(nanos));
+        for pair in [0, 300, 999_999, 1_000_000, 1_000_300, 999_999_700].windows(2) {
+            assert!(at(pair[0]) < at(pair[1]), "{pair:?}");
+        }
+        let id = at(999_999);
+        assert_eq!((id.get_version_num(), id.get_variant()), (7, uuid::Variant::RFC4122));
+        assert_eq!(id.get_timestamp().unwrap().to_unix().0, 1_800_000_000);
+    }
 }

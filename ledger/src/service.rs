@@ -14,7 +14,7 @@ use crate::history::{self, History};
 use crate::hold::{HoldStatus, HoldView};
 use crate::ids::{AccountId, GrantId, HoldId, Seq};
 use crate::policy::Policy;
-use crate::poster::{self, Options, Poster, Queue};
+use crate::poster::{self, Options, Poster};
 use crate::quota::{Quota, Subject, Window};
 use crate::refusal::Refusal;
 use crate::store::connect::Database;
@@ -163,25 +163,24 @@ pub struct Ledger {
 impl Ledger {
     /// Starts the lanes. `pool` serves the reads; the lanes make connections of their own. Needs a tokio runtime.
     pub fn start(pool: PgPool, database: &Database, options: Options) -> Ledger {
-        Ledger { pool, poster: Poster::start(database, options) }
+        let poster = Poster::start(&pool, database, options);
+        Ledger { pool, poster }
     }
 
-    /// Posts one command. Dropping the future does not take the command back.
-    pub async fn submit(&self, command: Command) -> Result<Posted, PostError> {
-        self.poster.submit(command, Queue::Callers).await
+    /// Posts one command. It is on its way when this returns; dropping the future does not take it back.
+    pub fn submit(&self, command: Command) -> impl Future<Output = Result<Posted, PostError>> + use<> {
+        // Not `async`, which would carry the command along in the caller's future.
+        poster::answered(self.poster.offer(command))
     }
 
     /// Posts a command of the house's own work, which waits behind the callers' and never fills their queue.
     pub async fn submit_house(&self, command: Command) -> Result<Posted, PostError> {
-        self.poster.submit(command, Queue::House).await
+        poster::answered(self.poster.send_house(command).await).await
     }
 
     /// Posts many; answers are in the order of the commands, and those of one account are decided in that order.
     pub async fn submit_many(&self, commands: Vec<Command>) -> Vec<Result<Posted, PostError>> {
-        let mut sent = Vec::with_capacity(commands.len());
-        for command in commands {
-            sent.push(self.poster.send(command, Queue::Callers).await);
-        }
+        let sent: Vec<_> = commands.into_iter().map(|command| self.poster.queue(command)).collect();
         let mut answers = Vec::with_capacity(sent.len());
         for answer in sent {
             answers.push(poster::answered(answer).await);
@@ -409,10 +408,7 @@ impl Ledger {
             .map_err(|error| PostError::from(ReadError::from(error)))?;
         let mut sent = Vec::with_capacity(due.len());
         for account in due {
-            sent.push((
-                account,
-                self.poster.send(Command::house(account, Verb::Lapse, "sweep"), Queue::House).await,
-            ));
+            sent.push((account, self.poster.send_house(Command::house(account, Verb::Lapse, "sweep")).await));
         }
         let mut written = 0;
         for (account, answer) in sent {

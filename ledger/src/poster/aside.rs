@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::lane::{self, Line};
+use super::lane::{self, Line, Runner};
 use super::memory::Memory;
 use super::round::Locking;
 use super::{ACCOUNT_WAIT, Job, Options};
@@ -144,7 +144,7 @@ impl Shared {
         let idle = self.idle().pop();
         let mut line = idle.unwrap_or_else(|| Line::new(self.database.clone(), Memory::none()));
         let wait = ACCOUNT_WAIT.saturating_sub(oldest.elapsed());
-        let locked = lane::work(&mut line, jobs, Locking::Wait(wait)).await;
+        let locked = lane::work(&mut line, Runner::Lane, jobs, Locking::Wait(wait)).await;
         self.idle().push(line);
         self.put_back(account, locked.into_iter().map(|(_, job)| job).collect());
     }

@@ -179,6 +179,7 @@ impl<'a> Desk<'a> {
             outcome.signals.extend(decision.signals.iter().map(|signal| (*account, signal)));
             if let Some(state) = states.get(account) {
                 let after = AccountAfter {
+                    before: old,
                     head: &state.head,
                     status: state.status,
                     policy: &state.policy.name,
@@ -193,6 +194,14 @@ impl<'a> Desk<'a> {
     /// Whether there is anything to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.decisions.is_empty()
+    }
+
+    /// The commands that were refused or had nothing to do.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = &'a Command> {
+        let slips = self.slips.iter().zip(self.commands);
+        slips.filter_map(|(slip, command)| {
+            matches!(slip, Slip::Refused(_) | Slip::Nothing).then_some(*command)
+        })
     }
 
     /// For each command, whether it was decided in this round.

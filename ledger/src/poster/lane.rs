@@ -1,9 +1,13 @@
 //! A lane: takes what is queued and runs it, round after round, whatever the database does.
+//!
+//! Its rounds run on its own thread. A command that finds the lane at rest is run at once by the caller's side instead (see [`alone`]):
+//! a lone command would else wait twice for a thread to wake up. Whoever has the lane's [`Line`] runs; nobody else does.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::PgConnection;
-use tokio::sync::mpsc;
+use sqlx::{Connection, PgConnection};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::aside::Aside;
@@ -12,45 +16,98 @@ use super::memory::Memory;
 use super::round::{self, Locking, RoundFailure};
 use super::{CONFLICT_WAITS_MS, Job, Options, TRANSACTION_MAX};
 use crate::command::Command;
+use crate::ids::AccountId;
 use crate::service::PostError;
 use crate::store::StoreError;
+use crate::store::accounts;
 use crate::store::connect::Database;
 use crate::store::lock::PolicyCache;
 
-/// A connection that is made again when it is lost, and what it has learned of policies and accounts.
+/// How long a connection may take to say that it is there.
+const PING_MAX: Duration = Duration::from_secs(1);
+
+/// Who runs a round. A connection belongs to the runtime it was made on, so each has its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Runner {
+    Lane,
+    Caller,
+}
+
+/// Connections that are made again when they are lost, and what was learned on them of policies and accounts.
 pub(crate) struct Line {
     database: Database,
-    connection: Option<PgConnection>,
+    connections: [Option<PgConnection>; 2],
     policies: PolicyCache,
     memory: Memory,
 }
 
 impl Line {
     pub(crate) fn new(database: Database, memory: Memory) -> Line {
-        Line { database, connection: None, policies: PolicyCache::default(), memory }
+        Line { database, connections: [None, None], policies: PolicyCache::default(), memory }
+    }
+
+    fn connection(&mut self, runner: Runner) -> &mut Option<PgConnection> {
+        let [lane, caller] = &mut self.connections;
+        match runner {
+            Runner::Lane => lane,
+            Runner::Caller => caller,
+        }
+    }
+
+    /// Reads accounts into the memory, on the caller's side.
+    pub(crate) async fn read_ahead(&mut self, accounts: &[AccountId]) -> Result<(), StoreError> {
+        let mut connection = self.connect(Runner::Caller).await?;
+        let seen = accounts::look(&mut connection, &mut self.policies, accounts).await?;
+        self.memory.keep(seen.states);
+        *self.connection(Runner::Caller) = Some(connection);
+        Ok(())
+    }
+
+    /// The runner's connection, or a new one.
+    async fn connect(&mut self, runner: Runner) -> Result<PgConnection, StoreError> {
+        if let Some(connection) = self.connection(runner).take() {
+            return Ok(connection);
+        }
+        if !self.is_connected().await {
+            self.memory.clear();
+        }
+        timeout(TRANSACTION_MAX, self.database.lane())
+            .await
+            .map_err(|_| StoreError::Lost(sqlx::Error::PoolTimedOut))?
+            .map_err(StoreError::Lost)
+    }
+
+    /// Whether one of the connections still is: then it is the same database that the memory is of, and not one that has taken
+    /// its place with another history.
+    async fn is_connected(&mut self) -> bool {
+        for place in &mut self.connections {
+            if let Some(mut connection) = place.take()
+                && let Ok(Ok(())) = timeout(PING_MAX, connection.ping()).await
+            {
+                *place = Some(connection);
+                return true;
+            }
+        }
+        false
     }
 
     /// Runs one round within the time a transaction may take. A connection that failed is given up.
-    async fn round(&mut self, commands: &[&Command], locking: Locking) -> Result<Vec<Verdict>, RoundFailure> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                self.memory.clear();
-                timeout(TRANSACTION_MAX, self.database.lane())
-                    .await
-                    .map_err(|_| StoreError::Lost(sqlx::Error::PoolTimedOut))?
-                    .map_err(StoreError::Lost)?
-            }
-        };
+    async fn round(
+        &mut self,
+        runner: Runner,
+        commands: &[&Command],
+        locking: Locking,
+    ) -> Result<Vec<Verdict>, RoundFailure> {
+        let mut connection = self.connect(runner).await?;
         let round = round::run(&mut connection, &mut self.policies, &mut self.memory, commands, locking);
         match timeout(TRANSACTION_MAX, round).await {
             Ok(Ok(verdicts)) => {
-                self.connection = Some(connection);
+                *self.connection(runner) = Some(connection);
                 Ok(verdicts)
             }
             Ok(Err(failure)) => {
                 if !matches!(failure.error, StoreError::Lost(_)) {
-                    self.connection = Some(connection);
+                    *self.connection(runner) = Some(connection);
                 }
                 Err(failure)
             }
@@ -61,13 +118,13 @@ impl Line {
 
     /// Runs a round until it has verdicts, until the database has stayed away too long, or until it must be halved.
     /// What was decided in an attempt that may have been committed is marked on the jobs.
-    async fn settle(&mut self, jobs: &mut [Job], locking: Locking) -> Settled {
+    async fn settle(&mut self, runner: Runner, jobs: &mut [Job], locking: Locking) -> Settled {
         let began = Instant::now();
         let mut conflicts = CONFLICT_WAITS_MS.iter();
         let mut losses: u32 = 0;
         loop {
-            let commands: Vec<&Command> = jobs.iter().map(|job| &job.command).collect();
-            let failure = match self.round(&commands, locking).await {
+            let commands: Vec<&Command> = jobs.iter().map(|job| &*job.command).collect();
+            let failure = match self.round(runner, &commands, locking).await {
                 Ok(verdicts) => return Settled::Verdicts(verdicts),
                 Err(failure) => failure,
             };
@@ -124,13 +181,12 @@ fn jittered(wait_ms: u64) -> Duration {
 
 /// The task of a lane.
 pub(crate) async fn run(
-    database: Database,
+    line: Arc<Mutex<Line>>,
     options: Options,
     aside: Aside,
     mut callers: mpsc::Receiver<Job>,
     mut house: mpsc::Receiver<Job>,
 ) {
-    let mut line = Line::new(database, Memory::new());
     let house_max = (options.round_max / 4).max(1);
     let mut jobs = Vec::with_capacity(options.round_max);
     loop {
@@ -142,6 +198,7 @@ pub(crate) async fn run(
         };
         let Some(first) = first else { break };
         jobs.push(first);
+        let mut line = line.lock().await;
         // Whichever woke the lane, the other gets its share of the same round.
         while jobs.len() < options.round_max
             && let Ok(job) = callers.try_recv()
@@ -155,26 +212,37 @@ pub(crate) async fn run(
             jobs.push(job);
             from_house += 1;
         }
-        let jobs = aside.keep_waiting(std::mem::take(&mut jobs));
-        for (account, job) in work(&mut line, jobs, Locking::SkipLocked).await {
-            aside.put(account, job);
-        }
+        serve(&mut line, Runner::Lane, std::mem::take(&mut jobs), &aside).await;
+    }
+}
+
+/// Runs a command that found the lane at rest.
+pub(crate) async fn alone(mut line: OwnedMutexGuard<Line>, job: Job, aside: Aside) {
+    serve(&mut line, Runner::Caller, vec![job], &aside).await;
+}
+
+/// Runs jobs and answers them; those whose account is locked elsewhere go aside, behind those that wait there already.
+async fn serve(line: &mut Line, runner: Runner, jobs: Vec<Job>, aside: &Aside) {
+    let jobs = aside.keep_waiting(jobs);
+    for (account, job) in work(line, runner, jobs, Locking::SkipLocked).await {
+        aside.put(account, job);
     }
 }
 
 /// Runs jobs and answers them, all but those whose account is locked elsewhere, which come back.
 pub(crate) async fn work(
     line: &mut Line,
+    runner: Runner,
     jobs: Vec<Job>,
     locking: Locking,
-) -> Vec<(crate::ids::AccountId, Job)> {
+) -> Vec<(AccountId, Job)> {
     let mut locked = Vec::new();
     let mut rest = vec![jobs];
     while let Some(mut jobs) = rest.pop() {
         if jobs.is_empty() {
             continue;
         }
-        match line.settle(&mut jobs, locking).await {
+        match line.settle(runner, &mut jobs, locking).await {
             Settled::Verdicts(verdicts) => {
                 for (job, verdict) in jobs.into_iter().zip(verdicts) {
                     match verdict {

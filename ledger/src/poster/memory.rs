@@ -1,9 +1,9 @@
 //! What a lane remembers of its accounts from one round to the next, so that a round loads only what it does not know.
 //!
 //! Every change of an account, its grants and its holds writes an entry, so a remembered state is the newest if and only if
-//! the locked row still has its `seq`. A memory belongs to one connection and holds only what was committed or read on it: where the
-//! row's `seq` is the remembered one, nobody wrote since this connection committed or read it, and so what a statement saw from
-//! before the lock was given is complete for that account as well.
+//! the locked row still has its `seq`. A memory belongs to one lane and holds only what was committed or read by it: where the
+//! row's `seq` is the remembered one, nobody wrote since, and so what a statement saw from before the lock was given is complete for
+//! that account as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::num::NonZeroUsize;
@@ -12,16 +12,22 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, SubsecRound, Utc};
 use lru::LruCache;
 
+use crate::command::KeyName;
 use crate::decide::{Needs, State};
 use crate::hold::HoldStatus;
 use crate::ids::AccountId;
 use crate::store::accounts::Heard;
 
 /// Accounts a lane remembers. A state of the usual size takes about 2 KiB.
-const ACCOUNTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
+pub(crate) const ACCOUNTS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 /// Grants and holds of an account that is worth remembering, and of all that are remembered; each takes about 300 bytes.
 const PARTS_MAX: usize = 1_000;
 const PARTS_OF_ALL_MAX: usize = 100_000;
+/// Keys of each half of those that are remembered.
+const KEYS_OF_HALF: usize = 32_768;
+/// How long a lane asks first after its memory was out of date: where another server works on the same accounts, most of what was
+/// decided on memory would be undone.
+const DOUBT: Duration = Duration::from_millis(50);
 /// How long the database's clock is followed by our own.
 const CLOCK_MAX: Duration = Duration::from_secs(1);
 
@@ -33,6 +39,10 @@ pub(crate) struct Memory {
     /// Accounts that had quotas when they were asked for.
     bound_by_quotas: HashSet<AccountId>,
     clock: Clock,
+    /// Idempotency keys of the last rounds, the newer half and the older one; when one is full, the older is forgotten.
+    keys: [HashSet<KeyName>; 2],
+    /// When what was remembered turned out to be out of date.
+    outdated_at: Option<Instant>,
     /// False for a connection that meets an account once.
     remembers: bool,
 }
@@ -63,6 +73,8 @@ impl Memory {
             parts: 0,
             bound_by_quotas: HashSet::new(),
             clock: Clock::Unheard,
+            keys: Default::default(),
+            outdated_at: None,
             remembers: true,
         }
     }
@@ -123,6 +135,36 @@ impl Memory {
         self.bound_by_quotas.contains(&account)
     }
 
+    /// Notes the keys of a round that was written or answered.
+    pub(crate) fn note_keys<'k>(&mut self, keys: impl Iterator<Item = &'k KeyName>) {
+        if !self.remembers {
+            return;
+        }
+        for key in keys {
+            if self.keys[0].len() >= KEYS_OF_HALF {
+                let [newer, older] = &mut self.keys;
+                std::mem::swap(newer, older);
+                newer.clear();
+            }
+            self.keys[0].insert(*key);
+        }
+    }
+
+    /// Whether a key was used lately, so that its command is most likely a replay.
+    pub(crate) fn has_met(&self, key: &KeyName) -> bool {
+        self.keys.iter().any(|half| half.contains(key))
+    }
+
+    /// Notes that a round was decided on what was not so any more.
+    pub(crate) fn note_outdated(&mut self) {
+        self.outdated_at = Some(Instant::now());
+    }
+
+    /// Whether it is likely that others write to the same accounts.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.outdated_at.is_some_and(|at| at.elapsed() < DOUBT)
+    }
+
     /// What the database's clock says now.
     pub(crate) fn now(&self) -> Now {
         match self.clock {
@@ -145,6 +187,7 @@ impl Memory {
         self.states.clear();
         self.parts = 0;
         self.clock = Clock::Unheard;
+        self.outdated_at = None;
     }
 }
 

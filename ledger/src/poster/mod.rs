@@ -11,11 +11,17 @@ mod lane_thread;
 mod memory;
 mod round;
 mod swift;
+mod warm_up;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use sqlx::PgPool;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use lane::Line;
+use memory::Memory;
 
 use crate::command::{Command, Verb};
 use crate::ids::AccountId;
@@ -51,7 +57,8 @@ pub(crate) type Answer = Result<Posted, PostError>;
 
 /// A command on its way, with the place where its answer goes.
 pub(crate) struct Job {
-    pub command: Command,
+    /// Boxed, since a job passes through several hands before it is decided.
+    pub command: Box<Command>,
     pub reply: oneshot::Sender<Answer>,
     pub arrived: Instant,
     /// It was in a round that may have been committed, and whether that round decided it.
@@ -60,6 +67,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    fn new(command: Command) -> (Job, oneshot::Receiver<Answer>) {
+        let (reply, answer) = oneshot::channel();
+        let command = Box::new(command);
+        let job = Job { command, reply, arrived: Instant::now(), in_doubt: false, decided: false };
+        (job, answer)
+    }
+
     /// A caller that hung up no longer listens; its command stands all the same.
     pub(crate) fn answer(self, answer: Answer) {
         // What this very command wrote in an attempt that ended in doubt is its first answer.
@@ -82,53 +96,74 @@ impl Job {
 /// Hands commands to the lanes. Cheap to clone; the lanes end when the last handle is gone.
 #[derive(Clone)]
 pub(crate) struct Poster {
-    lanes: Arc<[LaneQueues]>,
+    lanes: Arc<[Lane]>,
+    aside: aside::Aside,
+    runtime: Handle,
 }
 
-/// Callers' commands and the house's own: sweeps, jobs, imports.
-struct LaneQueues {
+/// Callers' commands and the house's own: sweeps, jobs, imports. House work never makes a caller see a full queue.
+struct Lane {
     callers: mpsc::Sender<Job>,
     house: mpsc::Sender<Job>,
-}
-
-/// Whose command it is: house work never makes a caller see a full queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    Callers,
-    House,
+    /// Free while the lane is at rest.
+    line: Arc<Mutex<Line>>,
 }
 
 impl Poster {
-    pub(crate) fn start(database: &Database, options: Options) -> Poster {
+    pub(crate) fn start(pool: &PgPool, database: &Database, options: Options) -> Poster {
         let aside = aside::Aside::new(database.clone(), options);
         let lanes = (0..options.lanes.max(1)).map(|number| {
             let (callers, callers_in) = mpsc::channel(options.queue_max);
             let (house, house_in) = mpsc::channel(options.queue_max);
-            let lane = lane::run(database.clone(), options, aside.clone(), callers_in, house_in);
+            let line = Arc::new(Mutex::new(Line::new(database.clone(), Memory::new())));
+            let lane = lane::run(Arc::clone(&line), options, aside.clone(), callers_in, house_in);
             lane_thread::start(number, lane);
-            LaneQueues { callers, house }
+            Lane { callers, house, line }
         });
-        Poster { lanes: lanes.collect() }
+        let lanes: Arc<[Lane]> = lanes.collect();
+        let runtime = Handle::current();
+        let lines = lanes.iter().map(|lane| Arc::clone(&lane.line)).collect();
+        runtime.spawn(warm_up::run(pool.clone(), lines));
+        Poster { lanes, aside, runtime }
     }
 
-    /// Queues a command. The house waits for a free place, a caller does not.
-    pub(crate) async fn send(
-        &self,
-        command: Command,
-        queue: Queue,
-    ) -> Result<oneshot::Receiver<Answer>, PostError> {
-        let lane = &self.lanes[lane_of(&command, self.lanes.len())];
-        let (reply, answer) = oneshot::channel();
-        let job = Job { command, reply, arrived: Instant::now(), in_doubt: false, decided: false };
-        match queue {
-            Queue::Callers => lane.callers.try_send(job).map_err(|_| PostError::Overloaded)?,
-            Queue::House => lane.house.send(job).await.map_err(|_| PostError::Overloaded)?,
+    /// Queues a caller's command, or runs it at once where its lane is at rest.
+    pub(crate) fn offer(&self, command: Command) -> Result<oneshot::Receiver<Answer>, PostError> {
+        let lane = self.lane_of(&command);
+        if !lane.is_idle() {
+            return self.queue(command);
         }
+        let Ok(line) = Arc::clone(&lane.line).try_lock_owned() else { return self.queue(command) };
+        let (job, answer) = Job::new(command);
+        self.runtime.spawn(lane::alone(line, job, self.aside.clone()));
         Ok(answer)
     }
 
-    pub(crate) async fn submit(&self, command: Command, queue: Queue) -> Answer {
-        answered(self.send(command, queue).await).await
+    /// Queues a caller's command, at once or not at all.
+    pub(crate) fn queue(&self, command: Command) -> Result<oneshot::Receiver<Answer>, PostError> {
+        let lane = self.lane_of(&command);
+        let (job, answer) = Job::new(command);
+        lane.callers.try_send(job).map_err(|_| PostError::Overloaded)?;
+        Ok(answer)
+    }
+
+    /// Queues a command of the house's own, which waits for a free place.
+    pub(crate) async fn send_house(&self, command: Command) -> Result<oneshot::Receiver<Answer>, PostError> {
+        let lane = self.lane_of(&command);
+        let (job, answer) = Job::new(command);
+        lane.house.send(job).await.map_err(|_| PostError::Overloaded)?;
+        Ok(answer)
+    }
+
+    fn lane_of(&self, command: &Command) -> &Lane {
+        &self.lanes[lane_of(command, self.lanes.len())]
+    }
+}
+
+impl Lane {
+    /// Whether nothing waits in its queues. Who runs may have taken the last of them already.
+    fn is_idle(&self) -> bool {
+        [&self.callers, &self.house].iter().all(|queue| queue.capacity() == queue.max_capacity())
     }
 }
 
@@ -145,12 +180,13 @@ fn lane_of(command: &Command, lanes: usize) -> usize {
         Verb::Open { external_ref, .. } => {
             external_ref.bytes().fold(7_u128, |sum, byte| (sum * 31 + u128::from(byte)) % 1_000_003)
         }
-        _ => account_number(command.account),
+        _ => return lane_of_account(command.account, lanes),
     };
     usize::try_from(number % lanes.max(1) as u128).unwrap_or(0)
 }
 
-/// The random tail of the id.
-fn account_number(account: AccountId) -> u128 {
-    account.0.as_u128() & 0xffff_ffff
+/// By the random tail of the id.
+fn lane_of_account(account: AccountId, lanes: usize) -> usize {
+    let tail = account.0.as_u128() & 0xffff_ffff;
+    usize::try_from(tail % lanes.max(1) as u128).unwrap_or(0)
 }

@@ -31,6 +31,9 @@ use crate::store::quota::Counting;
 use crate::store::write::{self, Gate};
 use crate::store::{StoreError, rows::inconsistent};
 
+/// Row locks are skipped or waited for as [`Locking`] says; this is for what else may be locked, such as a table that is altered.
+const BEGIN: &str = "begin; set local lock_timeout = '5s'";
+
 /// How a round takes its account rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Locking {
@@ -67,12 +70,14 @@ pub(crate) async fn run(
     commands: &[&Command],
     locking: Locking,
 ) -> Result<Vec<Verdict>, RoundFailure> {
+    let keys = commands.iter().filter_map(|command| command.key.as_ref());
     if matches!(locking, Locking::SkipLocked)
         && let Some(verdicts) = swift::run(connection, policies, memory, commands).await?
     {
+        memory.note_keys(keys);
         return Ok(verdicts);
     }
-    let mut transaction = connection.begin().await?;
+    let mut transaction = connection.begin_with(BEGIN).await?;
     let done = steps(&mut transaction, policies, memory, commands, locking).await;
     let Done { verdicts, decided, states, counting } = match done {
         Ok(done) => done,
@@ -94,6 +99,7 @@ pub(crate) async fn run(
         transaction.rollback().await?;
     }
     memory.keep(states);
+    memory.note_keys(keys);
     Ok(verdicts)
 }
 

@@ -2,24 +2,28 @@
 //! the memory is true.
 //!
 //! A round of the usual commands, charges and what becomes of open holds, needs nothing from the database but to know that
-//! nobody else wrote in the meantime. So it is decided before it asks, on accounts that are remembered or were read without a lock:
-//! the one statement of step 5 locks the accounts, looks whether each still has the entry that is known as its last, whether the idempotency keys are free, the policies
-//! unchanged and the clock the database's own, and only then writes. A charge alone costs one round trip that way, two where its account is not remembered. Where anything
-//! is otherwise nothing is written, the accounts are forgotten, and the round takes its six steps. What stands is the same: nothing
-//! that is written or answered was decided on a state that was not the newest, under the lock.
+//! nobody else wrote in the meantime. So it is decided before it asks, on accounts that are remembered or were read without a lock. The
+//! one statement of step 5 updates the accounts first, each only where its last entry is the one that was decided on; it asks whether
+//! policies, quotas and the clock are as they were, and the index of idempotency keys refuses one that is taken. A charge alone costs
+//! one round trip that way, two where its account is not remembered.
+//!
+//! Where anything is otherwise, or an account is locked elsewhere, nothing of the statement stands, the accounts are forgotten, and the
+//! round takes its six steps; so do the next rounds for a moment, since whoever wrote will write again. Refusals write nothing that could
+//! fail, so what they rest on is asked for before. Nothing that is written or answered was decided on a state that was not the newest.
 //!
 //! The instant is the database's, as it was heard with the round before, at most a second ago, and followed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use sqlx::{Connection, PgConnection};
 
 use super::desk::{Desk, Verdict};
 use super::memory::{Memory, Now};
 use super::round::{RoundFailure, seqs};
-use crate::command::{Command, Verb};
+use crate::command::{Command, KeyName, Verb};
 use crate::decide::State;
-use crate::ids::{AccountId, HoldId};
+use crate::ids::{AccountId, HoldId, Seq};
 use crate::quota::Subject;
 use crate::store::StoreError;
 use crate::store::accounts;
@@ -34,9 +38,25 @@ pub(crate) async fn run(
     memory: &mut Memory,
     commands: &[&Command],
 ) -> Result<Option<Vec<Verdict>>, RoundFailure> {
-    if matches!(memory.now(), Now::Test) || !commands.iter().all(|command| is_usual(memory, command)) {
+    let is_open = !matches!(memory.now(), Now::Test) && !memory.is_doubtful();
+    if !is_open || !commands.iter().all(|command| is_usual(memory, command)) {
         return Ok(None);
     }
+    match attempt(connection, policies, memory, commands).await {
+        Err(RoundFailure { error: StoreError::Outdated | StoreError::Locked, .. }) => {
+            memory.note_outdated();
+            Ok(None)
+        }
+        attempted => attempted,
+    }
+}
+
+async fn attempt(
+    connection: &mut PgConnection,
+    policies: &mut PolicyCache,
+    memory: &mut Memory,
+    commands: &[&Command],
+) -> Result<Option<Vec<Verdict>>, RoundFailure> {
     let targets: Vec<AccountId> = commands.iter().map(|command| command.account).collect();
     let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
     let mut states = memory.take(&accounts);
@@ -61,26 +81,11 @@ pub(crate) async fn run(
         memory.keep(states);
         return Ok(None);
     }
-    let decided = desk.decided();
-    let outcome = desk.outcome(&states, &before);
-    let rules: BTreeMap<&str, _> = states
-        .values()
-        .map(|state| state.policy.name.as_str())
-        .filter_map(|name| Some((name, policies.known(name)?.updated_at?)))
-        .collect();
-    let subjects: Vec<(AccountId, Subject)> = commands
-        .iter()
-        .filter(|command| names_subjects(command))
-        .flat_map(|command| Subject::of(&command.call).map(|subject| (command.account, subject)))
-        .collect();
-    let gate = Gate::on_memory(
-        &before,
-        commands.iter().filter_map(|command| Some((command.account, command.key.as_ref()?))),
-        rules.into_iter(),
-        subjects.iter().map(|(account, subject)| (*account, subject)),
-        now,
-    );
-    let written = write(connection, &outcome, &gate, &decided).await?;
+    if !are_refusals_true(connection, &desk, &before).await? {
+        return Err(StoreError::Outdated.into());
+    }
+    let gate = gate(&states, policies, commands, now);
+    let written = write(connection, &desk.outcome(&states, &before), &gate, &desk.decided()).await?;
     if !written.is_written {
         return Ok(None);
     }
@@ -90,8 +95,46 @@ pub(crate) async fn run(
     Ok(Some(verdicts))
 }
 
+/// Among others that are written, refusals are asked for by a statement of their own: what they were decided on is so at that moment. Of
+/// accounts that are written, the writing asks again.
+async fn are_refusals_true(
+    connection: &mut PgConnection,
+    desk: &Desk<'_>,
+    before: &BTreeMap<AccountId, Seq>,
+) -> Result<bool, StoreError> {
+    let refused: Vec<&Command> = desk.refused().collect();
+    if refused.is_empty() {
+        return Ok(true);
+    }
+    let accounts: BTreeSet<AccountId> = refused.iter().map(|command| command.account).collect();
+    let seqs: Vec<(AccountId, Seq)> =
+        accounts.into_iter().filter_map(|account| Some((account, *before.get(&account)?))).collect();
+    let keys: Vec<(AccountId, KeyName)> =
+        refused.iter().filter_map(|command| Some((command.account, command.key?))).collect();
+    accounts::are_as_remembered(connection, &seqs, &keys).await
+}
+
+/// What has to be so besides what the accounts say.
+fn gate<'a>(
+    states: &'a States,
+    policies: &PolicyCache,
+    commands: &[&'a Command],
+    now: DateTime<Utc>,
+) -> Gate<'a> {
+    let rules: BTreeMap<&str, DateTime<Utc>> = states
+        .values()
+        .map(|state| state.policy.name.as_str())
+        .filter_map(|name| Some((name, policies.known(name)?.updated_at?)))
+        .collect();
+    let named = commands.iter().filter(|command| names_subjects(command));
+    let subjects =
+        named.flat_map(|command| Subject::of(&command.call).map(|subject| (command.account, subject)));
+    Gate::on_memory(rules.into_iter(), subjects, now)
+}
+
 /// Whether a command is of those that ask for the head, open grants and open holds of their account alone.
 fn is_usual(memory: &Memory, command: &Command) -> bool {
+    let is_replay = command.key.as_ref().is_some_and(|key| memory.has_met(key));
     let is_usual = matches!(
         command.verb,
         Verb::Charge { .. }
@@ -104,7 +147,7 @@ fn is_usual(memory: &Memory, command: &Command) -> bool {
     );
     // The use of a quota has to be summed.
     let is_bound = names_subjects(command) && memory.is_bound_by_quotas(command.account);
-    is_usual && command.call.job_id.is_none() && !is_bound
+    is_usual && !is_replay && command.call.job_id.is_none() && !is_bound
 }
 
 fn names_subjects(command: &Command) -> bool {

@@ -1,7 +1,7 @@
 //! Accounts as a round begins with them: the head, open grants, open holds, and the clock.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::StoreError;
@@ -9,6 +9,7 @@ use super::load::States;
 use super::lock::PolicyCache;
 use super::rows::{self, GrantRow, HoldRow, inconsistent};
 use crate::account::Head;
+use crate::command::KeyName;
 use crate::credits::Credits;
 use crate::decide::State;
 use crate::grant::Grant;
@@ -73,6 +74,15 @@ pub(crate) async fn look(
     Ok(seen)
 }
 
+/// Accounts by their last entry, the newest first.
+pub(crate) async fn last_used(pool: &PgPool, limit: usize) -> Result<Vec<AccountId>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let ids = sqlx::query_scalar!("select id from accounts order by recorded_at desc, id limit $1", limit)
+        .fetch_all(pool)
+        .await?;
+    Ok(ids.into_iter().map(AccountId).collect())
+}
+
 /// Asks the clock alone.
 pub(crate) async fn clock(connection: &mut PgConnection) -> Result<Heard, StoreError> {
     let row = sqlx::query_as!(
@@ -82,6 +92,33 @@ pub(crate) async fn clock(connection: &mut PgConnection) -> Result<Heard, StoreE
     .fetch_one(connection)
     .await?;
     Ok(row)
+}
+
+/// Whether accounts still have their remembered entries as their last ones, and idempotency keys are free. What was refused on
+/// that was refused rightly at this moment.
+pub(crate) async fn are_as_remembered(
+    connection: &mut PgConnection,
+    seqs: &[(AccountId, Seq)],
+    keys: &[(AccountId, KeyName)],
+) -> Result<bool, StoreError> {
+    let as_remembered = sqlx::query_scalar!(
+        r#"select not exists (
+                select from unnest($1::uuid[], $2::bigint[]) as known(id, seq)
+                left join accounts a on a.id = known.id and a.seq = known.seq where a.id is null
+            )
+            and not exists (
+                select from unnest($3::uuid[], $4::smallint[], $5::bytea[]) as asked(a, o, k)
+                join entries e on e.account_id = asked.a and e.origin = asked.o and e.key = asked.k
+            ) as "is_so!""#,
+        &seqs.iter().map(|(account, _)| account.0).collect::<Vec<_>>(),
+        &seqs.iter().map(|(_, seq)| seq.0).collect::<Vec<_>>(),
+        &keys.iter().map(|(account, _)| account.0).collect::<Vec<_>>(),
+        &keys.iter().map(|(_, (origin, _))| origin.code()).collect::<Vec<_>>(),
+        &keys.iter().map(|(_, (_, digest))| digest.as_slice()).collect::<Vec<_>>() as _
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(as_remembered)
 }
 
 struct AccountRow {

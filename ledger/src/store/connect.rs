@@ -42,11 +42,11 @@ impl Database {
     }
 
     /// A connection for a lane. Its statements run over arrays by primary key; a plan made while the tables were still
-    /// empty would scan them for ever, so plans other than by index are switched off.
+    /// empty would scan them for ever, so plans other than by index are switched off. Rounds that may wait for a lock say so.
     pub(crate) async fn lane(&self) -> Result<PgConnection, sqlx::Error> {
         let mut connection = PgConnection::connect_with(&self.options).await?;
         let settings = format!(
-            "set role {}; set statement_timeout = '7s'; set lock_timeout = '5s'; set idle_in_transaction_session_timeout = '10s'; \
+            "set role {}; set statement_timeout = '7s'; set lock_timeout = '1ms'; set idle_in_transaction_session_timeout = '10s'; \
              set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set enable_bitmapscan = off; \
              set plan_cache_mode = force_generic_plan; set jit = off; set timezone = 'UTC'",
             quoted(&self.role)

@@ -37,7 +37,7 @@ macro_rules! sent_as {
 sent_as!(
     EntryInput<'_> = "entry_input",
     LineInput = "line_input",
-    HeadInput<'_> = "head_input",
+    HeadInput<'_> = "head_change_input",
     GrantInput<'_> = "grant_input",
     GrantChangeInput = "grant_change_input",
     HoldInput<'_> = "hold_input",
@@ -159,6 +159,7 @@ impl LineInput {
 #[derive(Encode)]
 pub(super) struct HeadInput<'a> {
     id: Uuid,
+    seq_before: i64,
     status: i16,
     policy: &'a str,
     erased: bool,
@@ -178,6 +179,7 @@ impl<'a> HeadInput<'a> {
         let head = after.head;
         HeadInput {
             id: account.0,
+            seq_before: after.before.0,
             status: status_code(after.status),
             policy: after.policy,
             erased: after.erased,

@@ -9,21 +9,21 @@ use super::rows::{self, HoldRow, hold_rows};
 use crate::credits::Credits;
 use crate::entry::Kind;
 use crate::hold::HoldStatus;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, HoldId};
 use crate::service::{EntryQuery, EntryTotals};
 
-/// Where a page of a list by number begins, which way it goes, and how many rows it takes.
+/// Where a page of holds begins, which way it goes, and how many rows it takes.
 #[derive(Clone, Copy)]
 pub(super) struct Slice {
-    pub bound: Option<i64>,
+    pub bound: Option<HoldId>,
     pub backward: bool,
     pub limit: i64,
 }
 
-/// Holds by number, the newest first; backward the oldest first. A hold that is due counts as expired.
+/// Holds by id, which sorts by time, the newest first; backward the oldest first. A hold that is due counts as expired.
 ///
 /// Open ones are at most a thousand, found by the index of those that are stored as open; the inner select keeps the
-/// planner from walking through all that have ended instead. The others come in the order of their numbers.
+/// planner from walking through all that have ended instead. The others come in the order of their ids.
 pub(super) async fn holds(
     pool: &PgPool,
     account: AccountId,
@@ -32,12 +32,13 @@ pub(super) async fn holds(
     slice: Slice,
 ) -> Result<Vec<HoldRow>, StoreError> {
     let Slice { bound, backward, limit } = slice;
+    let bound = bound.map(|hold| hold.0);
     let code = status.map(rows::hold_status_code);
     let rows = match (status, backward) {
         (Some(HoldStatus::Open), false) => {
             hold_rows!(
                 "from (select * from holds where account_id = $1 and status = 1 and expires_at > $2 offset 0) h
-                where h.seq < coalesce($3::bigint, 9223372036854775807) order by h.seq desc limit $4",
+                where h.id < coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') order by h.id desc limit $4",
                 account.0,
                 now,
                 bound,
@@ -49,7 +50,7 @@ pub(super) async fn holds(
         (Some(HoldStatus::Open), true) => {
             hold_rows!(
                 "from (select * from holds where account_id = $1 and status = 1 and expires_at > $2 offset 0) h
-                where h.seq > coalesce($3::bigint, 0) order by h.seq limit $4",
+                where h.id > coalesce($3::uuid, '00000000-0000-0000-0000-000000000000') order by h.id limit $4",
                 account.0,
                 now,
                 bound,
@@ -61,9 +62,9 @@ pub(super) async fn holds(
         (_, false) => {
             hold_rows!(
                 "from holds h
-                where h.account_id = $1 and h.seq < coalesce($4::bigint, 9223372036854775807)
+                where h.account_id = $1 and h.id < coalesce($4::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                     and ($2::smallint is null or $2 = case when h.status = 1 and h.expires_at <= $3 then 5 else h.status end)
-                order by h.seq desc limit $5",
+                order by h.id desc limit $5",
                 account.0,
                 code,
                 now,
@@ -76,9 +77,9 @@ pub(super) async fn holds(
         (_, true) => {
             hold_rows!(
                 "from holds h
-                where h.account_id = $1 and h.seq > coalesce($4::bigint, 0)
+                where h.account_id = $1 and h.id > coalesce($4::uuid, '00000000-0000-0000-0000-000000000000')
                     and ($2::smallint is null or $2 = case when h.status = 1 and h.expires_at <= $3 then 5 else h.status end)
-                order by h.seq limit $5",
+                order by h.id limit $5",
                 account.0,
                 code,
                 now,

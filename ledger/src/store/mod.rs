@@ -40,6 +40,9 @@ pub enum StoreError {
     /// The lock was not given in time.
     #[error("the account is locked elsewhere")]
     Locked,
+    /// What was remembered is not so any more: an account has moved on, or an idempotency key is taken. Nothing was written.
+    #[error("what was remembered is out of date")]
+    Outdated,
     /// Anything else, a broken guard or constraint among it.
     #[error("the database refused")]
     Failed(#[source] sqlx::Error),
@@ -55,6 +58,8 @@ impl From<sqlx::Error> for StoreError {
         match (code.as_deref(), &error) {
             (Some("40001" | "40P01"), _) => StoreError::Conflict(error),
             (Some("55P03"), _) => StoreError::Locked,
+            (Some("DB003"), _) => StoreError::Outdated,
+            (Some("23505"), _) if is_of(&error, "entries_key") => StoreError::Outdated,
             // 57P01 to 57P03: the server is shutting down, has crashed, or is starting up. Class 08: the connection.
             // 53300 is too many connections, which passes as well.
             (Some(code), _)
@@ -75,4 +80,8 @@ impl From<sqlx::Error> for StoreError {
             (None, _) => StoreError::Failed(error),
         }
     }
+}
+
+fn is_of(error: &sqlx::Error, constraint: &str) -> bool {
+    error.as_database_error().is_some_and(|error| error.constraint() == Some(constraint))
 }

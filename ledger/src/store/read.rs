@@ -384,7 +384,8 @@ pub(crate) async fn holds(
 ) -> Result<Page<HoldView>, PageError> {
     let limit = limit(page);
     let (backward, bound) = cursor(page)?;
-    let bound = seq_bound(bound)?;
+    let bound =
+        bound.map(|text| text.parse::<HoldId>().map_err(|_| crate::service::BadCursor)).transpose()?;
     let now = clock(pool).await?;
     let slice = Slice { bound, backward, limit: limit + 1 };
     let rows = lists::holds(pool, account, status, now, slice).await?;
@@ -393,7 +394,7 @@ pub(crate) async fn holds(
     if backward {
         holds.reverse();
     }
-    let key = |hold: Option<&Hold>| hold.map(|hold| hold.seq.to_string());
+    let key = |hold: Option<&Hold>| hold.map(|hold| hold.id.to_string());
     let (next, previous) = cursors(key(holds.first()), key(holds.last()), backward, more, bound.is_some());
     Ok(Page { rows: holds.iter().map(|hold| lapsed_hold(hold, now)).collect(), next, previous })
 }

@@ -16,7 +16,6 @@ use super::inputs::{EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldInp
 use super::rows::subject_parts;
 use crate::account::{AccountStatus, Head};
 use crate::chain;
-use crate::command::KeyName;
 use crate::decide::Signal;
 use crate::entry::{Entry, EntrySet};
 use crate::grant::Grant;
@@ -54,29 +53,25 @@ pub(crate) struct Profile<'a> {
 
 /// An account's row after the round.
 pub(crate) struct AccountAfter<'a> {
+    /// Its last entry before the round.
+    pub before: Seq,
     pub head: &'a Head,
     pub status: AccountStatus,
     pub policy: &'a str,
     pub erased: bool,
 }
 
-/// What must be so for a round to be written. A round that was decided under its locks asks for nothing.
+/// What must be so for a round to be written, besides that its accounts are as they were and its idempotency keys free. A
+/// round that was decided under its locks asks for nothing.
 #[derive(Default)]
 pub(crate) struct Gate<'a> {
-    /// Accounts that can be locked at once and have had no entry since their remembered one.
-    accounts: Vec<Uuid>,
-    seqs: Vec<i64>,
-    /// Idempotency keys that are free.
-    key_accounts: Vec<Uuid>,
-    origins: Vec<i16>,
-    keys: Vec<&'a [u8]>,
     /// Policies that have not changed.
     policies: Vec<&'a str>,
     updated_at: Vec<DateTime<Utc>>,
     /// Subjects without quotas.
     unbound: Vec<Uuid>,
     subject_kinds: Vec<i16>,
-    subjects: Vec<&'a str>,
+    subjects: Vec<String>,
     /// The clock is the database's own, and still near the instant of the decision.
     asks_for_clock: bool,
     decided_at: DateTime<Utc>,
@@ -89,28 +84,17 @@ impl<'a> Gate<'a> {
 
     /// For a round that was decided on what a lane remembers.
     pub(crate) fn on_memory(
-        seqs: &BTreeMap<AccountId, Seq>,
-        keys: impl Iterator<Item = (AccountId, &'a KeyName)>,
         policies: impl Iterator<Item = (&'a str, DateTime<Utc>)>,
-        unbound: impl Iterator<Item = (AccountId, &'a Subject)>,
+        unbound: impl Iterator<Item = (AccountId, Subject)>,
         decided_at: DateTime<Utc>,
     ) -> Gate<'a> {
         let mut gate = Gate { asks_for_clock: true, decided_at, ..Gate::default() };
-        for (account, seq) in seqs {
-            gate.accounts.push(account.0);
-            gate.seqs.push(seq.0);
-        }
-        for (account, (origin, key)) in keys {
-            gate.key_accounts.push(account.0);
-            gate.origins.push(origin.code());
-            gate.keys.push(key);
-        }
         (gate.policies, gate.updated_at) = policies.unzip();
         for (account, subject) in unbound {
-            let (kind, name) = subject_parts(subject);
+            let (kind, name) = subject_parts(&subject);
             gate.unbound.push(account.0);
             gate.subject_kinds.push(kind);
-            gate.subjects.push(name);
+            gate.subjects.push(name.to_owned());
         }
         gate
     }
@@ -173,37 +157,43 @@ impl Outcome<'_> {
 macro_rules! journal_statement {
     ($more:literal, $entries:expr, $lines:expr, $grants:expr, $heads:expr, $gate:expr $(, $argument:expr)*) => {
         sqlx::query!(
-            r#"with locked as materialized (
-                select a.id from unnest($5::uuid[], $6::bigint[]) as known(id, seq)
-                join accounts a on a.id = known.id and a.seq = known.seq
-                for no key update of a skip locked
+            r#"with clock as materialized (
+                select t.now as test_now, clock_timestamp() as machine_now from (select 1) as one left join test_clock t on true
             ), gate as materialized (
-                select (select count(*) from locked) = cardinality($5::uuid[])
-                    and not exists (
-                        select from unnest($7::uuid[], $8::smallint[], $9::bytea[]) as asked(a, o, k)
-                        join entries e on e.account_id = asked.a and e.origin = asked.o and e.key = asked.k
-                    )
-                    and not exists (
-                        select from unnest($10::text[], $11::timestamptz[]) as known(name, updated_at)
+                select not exists (
+                        select from unnest($5::text[], $6::timestamptz[]) as known(name, updated_at)
                         join policies p on p.name = known.name and p.updated_at <> known.updated_at
                     )
                     and not exists (
-                        select from unnest($12::uuid[], $13::smallint[], $14::text[]) as asked(a, k, s)
+                        select from unnest($7::uuid[], $8::smallint[], $9::text[]) as asked(a, k, s)
                         join quotas q on q.account_id = asked.a and q.subject_kind = asked.k and q.subject = asked.s
                     )
-                    and not ($15 and exists (select from test_clock))
                     -- A statement that was held up on its way must not write what was right then.
-                    and (not $15 or ledger_now() between $16::timestamptz - interval '1 second' and $16::timestamptz + interval '2 seconds')
-                    as is_open
+                    and (not $10 or c.test_now is null
+                        and c.machine_now between $11::timestamptz - interval '1 second' and $11::timestamptz + interval '2 seconds')
+                    as is_open, coalesce(c.test_now, c.machine_now) as now
+                from clock c
+            ), changed_accounts as (
+                update accounts a set status = u.status, policy = u.policy,
+                    erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
+                    seq = u.seq, hash = u.hash, available = u.available, held = u.held, debt = u.debt, written_off = u.written_off,
+                    recorded_at = u.recorded_at, effective_at = u.effective_at, totals = u.totals
+                from unnest($4::head_change_input[]) as u
+                where (select g.is_open from gate g) and a.id = u.id and a.seq = u.seq_before
+                returning a.id
+            ), whole as materialized (
+                select case when g.is_open then require_accounts((select count(*) from changed_accounts), cardinality($4)) else false end as is_open,
+                    g.now
+                from gate g
             ), new_entries as (
                 insert into entries (account_id, seq, kind, note, set_seq, set_length, is_main, line_count, amount, moved, available_after,
                     held_after, debt_after, amount_total, moved_total, occurred_at, recorded_at, effective_at, actor_kind, actor_id,
                     actor_role, origin, key, content, member, job_id, request_ref, model, key_ref, hold_id, reverses, use_at, use_amount,
                     answer, words_digest, hash)
-                select * from unnest($1::entry_input[]) where (select g.is_open from gate g)
+                select * from unnest($1::entry_input[]) where (select w.is_open from whole w)
             ), new_lines as (
                 insert into lines (account_id, seq, position, ledger_account, direction, amount, grant_id, debt_mark, balance_after)
-                select * from unnest($2::line_input[]) where (select g.is_open from gate g)
+                select * from unnest($2::line_input[]) where (select w.is_open from whole w)
             ), changed_grants as (
                 update grants g set remaining = u.remaining, reserved = u.reserved, open = u.remaining > 0 or u.reserved > 0,
                     expires_at = u.expires_at, voided_at = u.voided_at, lapsed = u.lapsed, lapse_taken = u.lapse_taken,
@@ -211,31 +201,19 @@ macro_rules! journal_statement {
                     given_back_for_debt = u.given_back_for_debt
                 from unnest($3::grant_change_input[]) as u
                 -- Whichever index the plan takes, id's or seq's, it finds one row.
-                where (select t.is_open from gate t) and g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
-            ), changed_accounts as (
-                update accounts a set status = u.status, policy = u.policy,
-                    erased_at = case when u.erased then coalesce(a.erased_at, u.recorded_at) else a.erased_at end,
-                    seq = u.seq, hash = u.hash, available = u.available, held = u.held, debt = u.debt, written_off = u.written_off,
-                    recorded_at = u.recorded_at, effective_at = u.effective_at, totals = u.totals
-                from unnest($4::head_input[]) as u
-                where (select g.is_open from gate g) and a.id = u.id
+                where (select w.is_open from whole w) and g.account_id = u.account_id and g.id = u.id and g.seq = u.seq
             )"#
                 + $more
-                + r#" select g.is_open as "is_open!", ledger_now() as "now!" from gate g"#,
+                + r#" select w.is_open as "is_open!", w.now as "now!" from whole w"#,
             $entries as _,
             $lines as _,
             $grants as _,
             $heads as _,
-            &$gate.accounts,
-            &$gate.seqs,
-            &$gate.key_accounts,
-            &$gate.origins,
-            &$gate.keys as _,
             &$gate.policies as _,
             &$gate.updated_at,
             &$gate.unbound,
             &$gate.subject_kinds,
-            &$gate.subjects as _,
+            &$gate.subjects,
             $gate.asks_for_clock,
             $gate.decided_at
             $(, $argument as _)*
@@ -243,8 +221,9 @@ macro_rules! journal_statement {
     };
 }
 
-/// The one statement that writes the journal with heads, changed grants and holds, if the gate lets it. Nobody else can write an entry of a locked account, so where
-/// its remembered entry is the last one, what the statement saw when it began is complete for it, its keys as well.
+/// The one statement that writes the journal with heads, changed grants and holds, if the gate lets it. The accounts come first: nobody else
+/// can write an entry of an account whose row this statement has updated from its remembered entry. Where an account has moved on, or
+/// a key is taken, the statement fails, and so nothing of it stands.
 async fn journal(
     connection: &mut PgConnection,
     outcome: &Outcome<'_>,
@@ -270,14 +249,16 @@ async fn journal(
             journal_statement!("", &entries, &lines, &grants, &heads, gate).fetch_one(connection).await?;
         return Ok(Written { is_written: row.is_open, now: row.now });
     }
-    let holds = outcome.holds_new.iter().chain(&outcome.holds_changed);
-    let holds: Vec<HoldInput<'_>> = holds.map(|((account, _), hold)| HoldInput::of(*account, hold)).collect();
-    // By the key whatever is thought of the table's size: a join planned while it was empty would go through all of it.
+    // Changed ones by the key whatever is thought of the table's size: a join planned while it was empty would go through all of it.
     let row = journal_statement!(
-        ", changed_holds as (
+        ", new_holds as (
+            insert into holds (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at,
+                expires_at, settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
+            select * from unnest($12::hold_input[]) where (select w.is_open from whole w)
+        ), changed_holds as (
             insert into holds as h (account_id, id, seq, amount, status, part_grants, part_amounts, placed_at, lifetime_s, renewed_at,
                 expires_at, settled, released, reversed, needs_review, ended_by, late_settle, member, job_id, request_ref, model, key_ref)
-            select * from unnest($17::hold_input[]) where (select g.is_open from gate g)
+            select * from unnest($13::hold_input[]) where (select w.is_open from whole w)
             on conflict (account_id, id) do update set status = excluded.status, renewed_at = excluded.renewed_at,
                 expires_at = excluded.expires_at, settled = excluded.settled, released = excluded.released,
                 reversed = excluded.reversed, needs_review = excluded.needs_review, ended_by = excluded.ended_by,
@@ -288,11 +269,16 @@ async fn journal(
         &grants,
         &heads,
         gate,
-        &holds
+        &hold_inputs(&outcome.holds_new),
+        &hold_inputs(&outcome.holds_changed)
     )
     .fetch_one(connection)
     .await?;
     Ok(Written { is_written: row.is_open, now: row.now })
+}
+
+fn hold_inputs<'a>(holds: &BTreeMap<(AccountId, HoldId), &'a Hold>) -> Vec<HoldInput<'a>> {
+    holds.iter().map(|((account, _), hold)| HoldInput::of(*account, hold)).collect()
 }
 
 async fn grants_new(

@@ -155,7 +155,7 @@ async fn holds_by_status_are_listed_without_those_that_have_ended() {
         open.push(bench.hold(account, &format!("open {number}"), "1", Some(3_600)).await.unwrap());
     }
     let due = bench.hold(account, "due", "1", Some(60)).await.unwrap();
-    let ids: Vec<HoldId> = (0..400).map(|_| HoldId(Uuid::new_v4())).collect();
+    let ids: Vec<HoldId> = (0..400).map(|_| HoldId(Uuid::now_v7())).collect();
     let place = |(number, id): (usize, &HoldId)| {
         let verb = Verb::Hold { id: *id, amount: credits("1"), expires_in_s: Some(600) };
         command(account, &format!("hold {number}"), verb)

@@ -255,3 +255,64 @@ async fn a_caller_that_hangs_up_does_not_take_its_command_back() {
     assert_eq!(bench.figures(account).await.0, "15");
     bench.verify().await;
 }
+
+/// In one round with a charge that is written, commands that are refused by what a server remembers: each of them is wrong by what
+/// another server wrote since.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_beside_what_is_written_are_not_decided_on_an_old_memory() {
+    let options = Options { lanes: 1, ..Options::default() };
+    let first = Bench::with(options).await;
+    let second = Bench::on(first.options.clone(), options).await;
+    let written = first.funded("100").await;
+    let [filled, spent] = [first.funded("10").await, first.funded("10").await];
+    for account in [filled, spent] {
+        first.charge(account, "all of it", "10").await.unwrap();
+        first.charge(account, "too much", "1").await.unwrap_err();
+    }
+    first.charge(written, "first", "1").await.unwrap();
+    // Elsewhere one gets credits, and the other gets some, spends them by a key and is empty again.
+    for account in [filled, spent] {
+        second.grant(account, "5", Pool::Paid, Expiry::Never).await;
+    }
+    let there = second.charge(spent, "K", "5").await.unwrap();
+
+    let charge = |account, key: &str, amount| command(account, key, Verb::Charge { amount: credits(amount) });
+    let round = vec![charge(written, "second", "1"), charge(filled, "now", "5"), charge(spent, "K", "5")];
+    let answers = first.ledger.submit_many(round).await;
+    let [written_answer, filled_answer, replay] = answers.try_into().unwrap();
+    assert_eq!(written_answer.unwrap().set.main().unwrap().available_after, credits("98"));
+    assert_eq!(filled_answer.unwrap().set.main().unwrap().available_after, credits("0"));
+    let replay = replay.unwrap();
+    assert_eq!((replay.replayed, replay.set), (true, there.set));
+    assert_eq!(first.figures(spent).await.0, "0");
+    first.verify().await;
+}
+
+/// A server that has just started knows no keys: one that was used before is a replay all the same, alone and among others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_from_before_the_start_is_a_replay() {
+    let options = Options { lanes: 1, ..Options::default() };
+    let first = Bench::with(options).await;
+    let [account, neighbour] = [first.funded("10").await, first.funded("10").await];
+    let there = first.charge(account, "K", "3").await.unwrap();
+    for round in 0..2 {
+        let second = Bench::on(first.options.clone(), options).await;
+        let charge =
+            |account, key: String, amount| command(account, &key, Verb::Charge { amount: credits(amount) });
+        let answers = match round {
+            0 => vec![second.charge(account, "K", "3").await],
+            _ => {
+                let among =
+                    [charge(neighbour, format!("beside {round}"), "1"), charge(account, "K".to_owned(), "3")];
+                second.ledger.submit_many(among.into()).await
+            }
+        };
+        let replay = answers.into_iter().next_back().unwrap().unwrap();
+        assert_eq!((replay.replayed, &replay.set), (true, &there.set));
+        // The same key with other content is refused, not paid.
+        let other = second.charge(account, "K", "4").await.unwrap_err();
+        assert!(matches!(other, PostError::Refused(Refusal::KeyReused)), "{other:?}");
+    }
+    assert_eq!((first.figures(account).await.0, first.figures(neighbour).await.0), ("7".into(), "9".into()));
+    first.verify().await;
+}

@@ -127,7 +127,7 @@ impl Bench {
         amount: &str,
         expires_in_s: Option<u32>,
     ) -> Result<HoldId, PostError> {
-        let id = HoldId(Uuid::new_v4());
+        let id = HoldId(Uuid::now_v7());
         let verb = Verb::Hold { id, amount: credits(amount), expires_in_s };
         let posted = self.ledger.submit(command(account, key, verb)).await?;
         Ok(posted.set.main().unwrap().hold.unwrap())

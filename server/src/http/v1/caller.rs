@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use backoffice::access::ApiKeyProof;
-use backoffice::access::rights::{MayRead, Right};
+use backoffice::access::rights::{MayPost, MayRead, Right};
 use chrono::{DateTime, Utc};
 use ledger::command::{Command, KeyName, Origin, key_digest};
 use ledger::ids::AccountId;
@@ -144,23 +144,32 @@ impl Write {
         let key = self.idempotency_key()?;
         let account = resolve(state, account).await?;
         let may = self.caller.key.may_post(V::RIGHT, account)?;
-        let body: V = input::parse(&self.body)?;
-        let command = body.draft(V::Of::parse(of)?, self.caller.now)?.command(may, key);
+        let command = self.command::<V>(of, may, key)?;
         self.submit(state, command, V::ANSWER).await
     }
 
-    pub async fn submit(
+    /// The command that the body makes.
+    fn command<V: Verb>(&self, of: &str, may: MayPost, key: KeyName) -> Result<Command, Problem> {
+        let body: V = input::parse(&self.body)?;
+        Ok(body.draft(V::Of::parse(of)?, self.caller.now)?.command(may, key))
+    }
+
+    /// Posts a command and answers.
+    pub fn submit<'a>(
         &self,
-        state: &AppState,
+        state: &'a AppState,
         command: Command,
         kind: Kind,
-    ) -> Result<Response<Body>, Problem> {
-        let posted = state.ledger.submit(command).await?;
-        if posted.replayed {
-            state.metrics.count_replay();
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + use<'a> {
+        let posted = state.ledger.submit(command);
+        async move {
+            let posted = posted.await?;
+            if posted.replayed {
+                state.metrics.count_replay();
+            }
+            let placed = placed(state, &posted).await?;
+            answer::response(kind, &posted, placed)
         }
-        let placed = placed(state, &posted).await?;
-        answer::response(kind, &posted, placed)
     }
 }
 
@@ -180,7 +189,8 @@ pub async fn resolve(state: &AppState, text: &str) -> Result<AccountId, Problem>
     let unknown = || Problem::not_found("There is no such account.");
     let Some(external_ref) = text.strip_prefix("ref:") else { return text.parse().map_err(|_| unknown()) };
     let Ok(Text(external_ref)) = Text::<255>::checked(external_ref) else { return Err(unknown()) };
-    state.ledger.account_by_ref(&external_ref).await?.ok_or_else(unknown)
+    // Boxed like every wait that few requests need, so that the others do not carry its place along.
+    Box::pin(state.ledger.account_by_ref(&external_ref)).await?.ok_or_else(unknown)
 }
 
 /// The one value of a header; an error if there are several.

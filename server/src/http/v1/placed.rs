@@ -70,7 +70,7 @@ pub async fn placed(state: &AppState, posted: &Posted) -> Result<Option<Placed>,
     if let Some(occurred_at) = state.recent_holds.get(hold.id) {
         return Ok(Some(Placed { occurred_at, metadata: None }));
     }
-    let entries = state.ledger.entries_of(main.account, [hold.seq]).await.map_err(|error| {
+    let entries = Box::pin(state.ledger.entries_of(main.account, [hold.seq])).await.map_err(|error| {
         tracing::warn!(error.message = %error, "a hold that was posted to could not be read for the answer");
         Problem::new(
             Name::OutcomeUnknown,
