@@ -1,4 +1,5 @@
-//! What a round sends to the database: one composite type for each table, filled straight from the crate's nouns.
+//! What a round sends to the database: one composite type for each table, filled straight from the crate's nouns. Whole grants and holds are
+//! sent as they are read, see [`super::rows`].
 //!
 //! The fields stand in the order of the types of the migrations. To add one: a new type beside the old, since an older
 //! program may still be running with that.
@@ -9,13 +10,12 @@ use sqlx::types::Json;
 use sqlx::{Encode, Postgres, Type};
 use uuid::Uuid;
 
-use super::rows::{hold_status_code, status_code};
+use super::rows::status_code;
 use super::write::AccountAfter;
 use crate::account::KindTotals;
 use crate::credits::Credits;
 use crate::entry::{Answer, Entry, Line};
 use crate::grant::Grant;
-use crate::hold::Hold;
 use crate::ids::AccountId;
 
 /// Names the composite type that a struct is sent as.
@@ -38,9 +38,7 @@ sent_as!(
     EntryInput<'_> = "entry_input",
     LineInput = "line_input",
     HeadInput<'_> = "head_change_input",
-    GrantInput<'_> = "grant_input",
     GrantChangeInput = "grant_change_input",
-    HoldInput<'_> = "hold_input",
 );
 
 #[derive(Encode)]
@@ -203,53 +201,6 @@ fn totals(totals: &KindTotals) -> Vec<Credits> {
     moved.flat_map(|((kind, amount), moved)| [Credits::whole(kind), amount, moved]).collect()
 }
 
-#[derive(Encode)]
-pub(super) struct GrantInput<'a> {
-    account_id: Uuid,
-    id: Uuid,
-    seq: i64,
-    pool: i16,
-    amount: Credits,
-    remaining: Credits,
-    reserved: Credits,
-    expires_at: Option<DateTime<Utc>>,
-    rolling: bool,
-    voided_at: Option<DateTime<Utc>>,
-    source: Option<&'a str>,
-    granted_at: DateTime<Utc>,
-    lapsed: Credits,
-    lapse_taken: Credits,
-    clawed_back: Credits,
-    restored: Credits,
-    paid_to_debt: Credits,
-    given_back_for_debt: Credits,
-}
-
-impl<'a> GrantInput<'a> {
-    pub(super) fn of(account: AccountId, grant: &'a Grant) -> GrantInput<'a> {
-        GrantInput {
-            account_id: account.0,
-            id: grant.id.0,
-            seq: grant.seq.0,
-            pool: grant.pool.code(),
-            amount: grant.amount,
-            remaining: grant.remaining,
-            reserved: grant.reserved,
-            expires_at: grant.expires_at,
-            rolling: grant.rolling,
-            voided_at: grant.voided_at,
-            source: grant.source.as_deref(),
-            granted_at: grant.granted_at,
-            lapsed: grant.lapsed,
-            lapse_taken: grant.lapse_taken,
-            clawed_back: grant.clawed_back,
-            restored: grant.restored,
-            paid_to_debt: grant.paid_to_debt,
-            given_back_for_debt: grant.given_back_for_debt,
-        }
-    }
-}
-
 /// What of a grant can change.
 #[derive(Encode)]
 pub(super) struct GrantChangeInput {
@@ -284,62 +235,6 @@ impl GrantChangeInput {
             restored: grant.restored,
             paid_to_debt: grant.paid_to_debt,
             given_back_for_debt: grant.given_back_for_debt,
-        }
-    }
-}
-
-#[derive(Encode)]
-pub(super) struct HoldInput<'a> {
-    account_id: Uuid,
-    id: Uuid,
-    seq: i64,
-    amount: Credits,
-    status: i16,
-    part_grants: Vec<Uuid>,
-    part_amounts: Vec<Credits>,
-    placed_at: DateTime<Utc>,
-    lifetime_s: i32,
-    renewed_at: DateTime<Utc>,
-    expires_at: DateTime<Utc>,
-    settled: Credits,
-    released: Credits,
-    reversed: Credits,
-    needs_review: bool,
-    ended_by: Option<i64>,
-    late_settle: Option<i64>,
-    member: Option<&'a str>,
-    job_id: Option<&'a str>,
-    request_ref: Option<&'a str>,
-    model: Option<&'a str>,
-    key_ref: Option<&'a str>,
-}
-
-impl<'a> HoldInput<'a> {
-    pub(super) fn of(account: AccountId, hold: &'a Hold) -> HoldInput<'a> {
-        let call = &hold.call;
-        HoldInput {
-            account_id: account.0,
-            id: hold.id.0,
-            seq: hold.seq.0,
-            amount: hold.amount,
-            status: hold_status_code(hold.status),
-            part_grants: hold.parts.iter().map(|part| part.grant.0).collect(),
-            part_amounts: hold.parts.iter().map(|part| part.amount).collect(),
-            placed_at: hold.placed_at,
-            lifetime_s: i32::try_from(hold.lifetime_s).unwrap_or(i32::MAX),
-            renewed_at: hold.renewed_at,
-            expires_at: hold.expires_at,
-            settled: hold.settled,
-            released: hold.released,
-            reversed: hold.reversed,
-            needs_review: hold.needs_review,
-            ended_by: hold.ended_by.map(|seq| seq.0),
-            late_settle: hold.late_settle.map(|seq| seq.0),
-            member: call.member.as_deref(),
-            job_id: call.job_id.as_deref(),
-            request_ref: call.request_ref.as_deref(),
-            model: call.model.as_deref(),
-            key_ref: call.key_ref.as_deref(),
         }
     }
 }

@@ -145,6 +145,29 @@ macro_rules! grant_rows {
 pub(crate) use grant_rows;
 
 impl GrantRow {
+    pub(super) fn of(account: AccountId, grant: &Grant) -> GrantRow {
+        GrantRow {
+            account_id: account.0,
+            id: grant.id.0,
+            seq: grant.seq.0,
+            pool: grant.pool.code(),
+            amount: grant.amount,
+            remaining: grant.remaining,
+            reserved: grant.reserved,
+            expires_at: grant.expires_at,
+            rolling: grant.rolling,
+            voided_at: grant.voided_at,
+            source: grant.source.clone(),
+            granted_at: grant.granted_at,
+            lapsed: grant.lapsed,
+            lapse_taken: grant.lapse_taken,
+            clawed_back: grant.clawed_back,
+            restored: grant.restored,
+            paid_to_debt: grant.paid_to_debt,
+            given_back_for_debt: grant.given_back_for_debt,
+        }
+    }
+
     pub(crate) fn grant(self) -> Result<Grant, StoreError> {
         Ok(Grant {
             id: GrantId(self.id),
@@ -213,6 +236,34 @@ macro_rules! hold_rows {
 pub(crate) use hold_rows;
 
 impl HoldRow {
+    pub(super) fn of(account: AccountId, hold: &Hold) -> HoldRow {
+        let CallFields { member, job_id, request_ref, model, key_ref } = hold.call.clone();
+        HoldRow {
+            account_id: account.0,
+            id: hold.id.0,
+            seq: hold.seq.0,
+            amount: hold.amount,
+            status: hold_status_code(hold.status),
+            part_grants: hold.parts.iter().map(|part| part.grant.0).collect(),
+            part_amounts: hold.parts.iter().map(|part| part.amount).collect(),
+            placed_at: hold.placed_at,
+            lifetime_s: i32::try_from(hold.lifetime_s).unwrap_or(i32::MAX),
+            renewed_at: hold.renewed_at,
+            expires_at: hold.expires_at,
+            settled: hold.settled,
+            released: hold.released,
+            reversed: hold.reversed,
+            needs_review: hold.needs_review,
+            ended_by: hold.ended_by.map(|seq| seq.0),
+            late_settle: hold.late_settle.map(|seq| seq.0),
+            member,
+            job_id,
+            request_ref,
+            model,
+            key_ref,
+        }
+    }
+
     pub(crate) fn hold(self) -> Result<Hold, StoreError> {
         let account = self.account_id;
         let bad = |what: &str| inconsistent("holds", account, format!("{what} of {}", self.id));

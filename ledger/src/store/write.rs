@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::accounts::Heard;
-use super::inputs::{EntryInput, GrantChangeInput, GrantInput, HeadInput, HoldInput, LineInput};
-use super::rows::subject_parts;
+use super::inputs::{EntryInput, GrantChangeInput, HeadInput, LineInput};
+use super::rows::{GrantRow, HoldRow, subject_parts};
 use crate::account::{AccountStatus, Head};
 use crate::chain;
 use crate::decide::Signal;
@@ -269,24 +269,24 @@ async fn journal(
         &grants,
         &heads,
         gate,
-        &hold_inputs(&outcome.holds_new),
-        &hold_inputs(&outcome.holds_changed)
+        &hold_rows(&outcome.holds_new),
+        &hold_rows(&outcome.holds_changed)
     )
     .fetch_one(connection)
     .await?;
     Ok(Written { is_written: row.is_open, now: row.now })
 }
 
-fn hold_inputs<'a>(holds: &BTreeMap<(AccountId, HoldId), &'a Hold>) -> Vec<HoldInput<'a>> {
-    holds.iter().map(|((account, _), hold)| HoldInput::of(*account, hold)).collect()
+fn hold_rows(holds: &BTreeMap<(AccountId, HoldId), &Hold>) -> Vec<HoldRow> {
+    holds.iter().map(|((account, _), hold)| HoldRow::of(*account, hold)).collect()
 }
 
 async fn grants_new(
     connection: &mut PgConnection,
     grants: &BTreeMap<(AccountId, GrantId), &Grant>,
 ) -> Result<(), StoreError> {
-    let grants: Vec<GrantInput<'_>> =
-        grants.iter().map(|((account, _), grant)| GrantInput::of(*account, grant)).collect();
+    let grants: Vec<GrantRow> =
+        grants.iter().map(|((account, _), grant)| GrantRow::of(*account, grant)).collect();
     sqlx::query!(
         "insert into grants (account_id, id, seq, pool, amount, remaining, reserved, expires_at, rolling, voided_at, source, granted_at,
             lapsed, lapse_taken, clawed_back, restored, paid_to_debt, given_back_for_debt, open)
