@@ -97,9 +97,11 @@ impl Line {
         runner: Runner,
         commands: &[&Command],
         locking: Locking,
+        decided: &mut Vec<bool>,
     ) -> Result<Vec<Verdict>, RoundFailure> {
         let mut connection = self.connect(runner).await?;
-        let round = round::run(&mut connection, &mut self.policies, &mut self.memory, commands, locking);
+        let round =
+            round::run(&mut connection, &mut self.policies, &mut self.memory, commands, locking, decided);
         match timeout(TRANSACTION_MAX, round).await {
             Ok(Ok(verdicts)) => {
                 *self.connection(runner) = Some(connection);
@@ -112,7 +114,7 @@ impl Line {
                 Err(failure)
             }
             // It may have been in the middle of its commit.
-            Err(_) => Err(RoundFailure { error: StoreError::TimedOut, in_doubt: Some(Vec::new()) }),
+            Err(_) => Err(RoundFailure { error: StoreError::TimedOut, in_doubt: true }),
         }
     }
 
@@ -124,12 +126,13 @@ impl Line {
         let mut losses: u32 = 0;
         loop {
             let commands: Vec<&Command> = jobs.iter().map(|job| &*job.command).collect();
-            let failure = match self.round(runner, &commands, locking).await {
+            let mut decided = Vec::new();
+            let failure = match self.round(runner, &commands, locking, &mut decided).await {
                 Ok(verdicts) => return Settled::Verdicts(verdicts),
                 Err(failure) => failure,
             };
-            if let Some(decided) = &failure.in_doubt {
-                mark_doubt(jobs, decided);
+            if failure.in_doubt {
+                mark_doubt(jobs, &decided);
             }
             match failure.error {
                 StoreError::Locked => return Settled::StillLocked,

@@ -43,43 +43,47 @@ pub(crate) enum Locking {
     Wait(Duration),
 }
 
-/// Why a round has no verdicts. `in_doubt`: it may have been committed; for each command, whether it was decided here
-/// and not found as a replay, as far as that is known.
+/// Why a round has no verdicts, and whether it may have been committed all the same.
 pub(crate) struct RoundFailure {
     pub error: StoreError,
-    pub in_doubt: Option<Vec<bool>>,
+    pub in_doubt: bool,
 }
 
-impl From<StoreError> for RoundFailure {
-    fn from(error: StoreError) -> RoundFailure {
-        RoundFailure { error, in_doubt: None }
+impl RoundFailure {
+    /// Of a commit, or of a statement that commits by itself: it may have happened when its connection is lost.
+    pub(crate) fn of_commit(error: StoreError) -> RoundFailure {
+        let in_doubt = matches!(error, StoreError::Lost(_));
+        RoundFailure { error, in_doubt }
     }
 }
 
-impl From<sqlx::Error> for RoundFailure {
-    fn from(error: sqlx::Error) -> RoundFailure {
-        RoundFailure { error: error.into(), in_doubt: None }
+impl<E: Into<StoreError>> From<E> for RoundFailure {
+    fn from(error: E) -> RoundFailure {
+        RoundFailure { error: error.into(), in_doubt: false }
     }
 }
 
-/// Runs the commands as one round on a connection that has no transaction open.
+/// Runs the commands as one round on a connection that has no transaction open. Before anything is written, `decided` says of each
+/// command whether it was decided here and not found as a replay, so that it is known even if the round never comes to its end.
 pub(crate) async fn run(
     connection: &mut PgConnection,
     policies: &mut PolicyCache,
     memory: &mut Memory,
     commands: &[&Command],
     locking: Locking,
+    decided: &mut Vec<bool>,
 ) -> Result<Vec<Verdict>, RoundFailure> {
     let keys = commands.iter().filter_map(|command| command.key.as_ref());
     if matches!(locking, Locking::SkipLocked)
-        && let Some(verdicts) = swift::run(connection, policies, memory, commands).await?
+        && let Some(verdicts) = swift::run(connection, policies, memory, commands, decided).await?
     {
         memory.note_keys(keys);
         return Ok(verdicts);
     }
+    decided.clear();
     let mut transaction = connection.begin_with(BEGIN).await?;
-    let done = steps(&mut transaction, policies, memory, commands, locking).await;
-    let Done { verdicts, decided, states, counting } = match done {
+    let done = steps(&mut transaction, policies, memory, commands, locking, decided).await;
+    let Done { verdicts, states, counting } = match done {
         Ok(done) => done,
         Err(error) => {
             // At once, so that no lock outlives the failure; where the connection is gone, the locks went with it.
@@ -90,11 +94,7 @@ pub(crate) async fn run(
         }
     };
     if decided.contains(&true) || counting == Counting::MovedOn {
-        transaction.commit().await.map_err(|error| {
-            let error = StoreError::from(error);
-            let in_doubt = matches!(error, StoreError::Lost(_)).then_some(decided);
-            RoundFailure { error, in_doubt }
-        })?;
+        transaction.commit().await.map_err(|error| RoundFailure::of_commit(error.into()))?;
     } else {
         transaction.rollback().await?;
     }
@@ -106,8 +106,6 @@ pub(crate) async fn run(
 /// What steps 2 to 5 came to.
 struct Done {
     verdicts: Vec<Verdict>,
-    /// For each command, whether it was decided here.
-    decided: Vec<bool>,
     /// The accounts as the round leaves them, if it is committed.
     states: States,
     counting: Counting,
@@ -120,6 +118,7 @@ async fn steps(
     memory: &mut Memory,
     commands: &[&Command],
     locking: Locking,
+    decided: &mut Vec<bool>,
 ) -> Result<Done, StoreError> {
     let targets = targets(transaction, commands).await?;
     let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
@@ -135,6 +134,7 @@ async fn steps(
     memory.note_quotas(&states, &needs);
     let before = seqs(&states);
     desk.decide(&mut states, &existing, now, State::apply)?;
+    *decided = desk.decided();
     let stored = desk.stored_replays();
     let sets = if stored.is_empty() { BTreeMap::new() } else { load::sets(transaction, &stored).await? };
     if !desk.is_empty() {
@@ -144,8 +144,7 @@ async fn steps(
     if !unopened.is_empty() {
         lock::unopen(transaction, &unopened).await?;
     }
-    let decided = desk.decided();
-    Ok(Done { verdicts: desk.verdicts(&sets)?, decided, states, counting })
+    Ok(Done { verdicts: desk.verdicts(&sets)?, states, counting })
 }
 
 /// The last entry of each account.

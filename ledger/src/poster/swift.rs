@@ -37,12 +37,13 @@ pub(crate) async fn run(
     policies: &mut PolicyCache,
     memory: &mut Memory,
     commands: &[&Command],
+    decided: &mut Vec<bool>,
 ) -> Result<Option<Vec<Verdict>>, RoundFailure> {
     let is_open = !matches!(memory.now(), Now::Test) && !memory.is_doubtful();
     if !is_open || !commands.iter().all(|command| is_usual(memory, command)) {
         return Ok(None);
     }
-    match attempt(connection, policies, memory, commands).await {
+    match attempt(connection, policies, memory, commands, decided).await {
         Err(RoundFailure { error: StoreError::Outdated | StoreError::Locked, .. }) => {
             memory.note_outdated();
             Ok(None)
@@ -56,6 +57,7 @@ async fn attempt(
     policies: &mut PolicyCache,
     memory: &mut Memory,
     commands: &[&Command],
+    decided: &mut Vec<bool>,
 ) -> Result<Option<Vec<Verdict>>, RoundFailure> {
     let targets: Vec<AccountId> = commands.iter().map(|command| command.account).collect();
     let accounts: BTreeSet<AccountId> = targets.iter().copied().collect();
@@ -85,7 +87,8 @@ async fn attempt(
         return Err(StoreError::Outdated.into());
     }
     let gate = gate(&states, policies, commands, now);
-    let written = write(connection, &desk.outcome(&states, &before), &gate, &desk.decided()).await?;
+    *decided = desk.decided();
+    let written = write(connection, &desk.outcome(&states, &before), &gate).await?;
     if !written.is_written {
         return Ok(None);
     }
@@ -184,20 +187,14 @@ async fn write(
     connection: &mut PgConnection,
     outcome: &Outcome<'_>,
     gate: &Gate<'_>,
-    decided: &[bool],
 ) -> Result<Written, RoundFailure> {
-    // A statement that is its own transaction, or a commit, may have happened when its connection is lost.
-    let doubtful = |error: StoreError| {
-        let in_doubt = matches!(error, StoreError::Lost(_)).then(|| decided.to_vec());
-        RoundFailure { error, in_doubt }
-    };
     if outcome.is_journal_alone() {
-        return write::write(connection, outcome, gate).await.map_err(doubtful);
+        return write::write(connection, outcome, gate).await.map_err(RoundFailure::of_commit);
     }
     let mut transaction = connection.begin().await?;
     match write::write(&mut transaction, outcome, gate).await {
         Ok(written) if written.is_written => {
-            transaction.commit().await.map_err(|error| doubtful(error.into()))?;
+            transaction.commit().await.map_err(|error| RoundFailure::of_commit(error.into()))?;
             Ok(written)
         }
         Ok(written) => {
